@@ -112,6 +112,10 @@ nn::Module* module_of(const Node& node, nn::Module& root);
 /// The name by which a user knows a node: that of its module, or its own.
 std::string layer_name(const Node& node);
 
+/// How messages name the place of a node: "%conv (Conv2d)", and "block.conv (%block_conv, Conv2d)" where its module has
+/// another name than the node.
+std::string place_of(const Node& node, nn::Module& root);
+
 /// Type name of the called module, or the name of the function; "placeholder", "get_attr", "output" for those.
 std::string type_of(const Node& node, nn::Module& root);
 
@@ -150,6 +154,11 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE std::string layer_name(const Node& node) {
     return node.op() == Op::call_module ? node.target() : node.name();
+}
+
+INTQ_INLINE std::string place_of(const Node& node, nn::Module& root) {
+    const std::string layer = layer_name(node), type = type_of(node, root);
+    return layer == node.name() ? "%" + layer + " (" + type + ")" : layer + " (%" + node.name() + ", " + type + ")";
 }
 
 INTQ_INLINE nn::Module* module_of(const Node& node, nn::Module& root) {

@@ -6,6 +6,7 @@
 It fails where
 
 - a graph in float is imported as another function, or an operator is refused for a reason that no page documents;
+- what lowering_report() says of a graph before any data is not what quantizing it says;
 - on fp32 a graph loses more than 3 dB beside ONNX Runtime (QDQ, s8, per channel, extremes, the same samples) and no
   report names an operator that keeps a grid at a cost, or more than 2 % of the cases are of that kind and named;
 - a code of exact simulation is not the program's;
@@ -100,6 +101,8 @@ def judge_graphs(j):
             in_float[reason(text)].append(f"{name} {kind}")
             if j.undocumented(text):
                 j.fail("left in float", name, f"{kind}: {text}")
+        if "disagreement" in result:
+            j.fail("said before any data", name, f"{kind}: {result['disagreement']}")
         if "refused" in result:
             refused[reason(result["refused"])].append(f"{name} {kind}")
             if j.undocumented(result["refused"]):

@@ -12,9 +12,11 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "interop/sweep/agreement.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/interop/onnx/import.hpp"
 #include "intq/interop/quantized_onnx/import_quantized.hpp"
@@ -104,16 +106,25 @@ void compare_simulation(json& result, const ExactSimulation& simulation, const i
     result["differ"] = differ;
 }
 
+/// Where what is said of a graph before any data is not what was said on data.
+void note_disagreement(json& result, const std::optional<LoweringReport>& report) {
+    if (!report || result.contains("fault")) return;
+    const std::string tail = result.value("tail", ""), on_data = result.value("refused", tail);
+    if (const std::string text = test::disagreement(*report, on_data); !text.empty()) result["disagreement"] = text;
+}
+
 /// One graph, target and type from float to integers. The program's output on the other samples goes into a file.
 json quantize_graph(const fs::path& folder, const std::string& name, const Target& target, DType dtype) {
     const std::string type = name_of(dtype), stem = name + "_" + target.name + "_" + type;
-    return guarded({{"name", name}, {"target", target.name}, {"dtype", type}}, [&](json& result) {
+    std::optional<LoweringReport> report;
+    json whole = guarded({{"name", name}, {"target", target.name}, {"dtype", type}}, [&](json& result) {
         const kernels::KernelTable& table = target.table();
         const intq::Tensor samples = intq::load_npy(folder / (name + "_samples.npy")),
                            other = intq::load_npy(folder / (name + "_other.npy"));
         const auto model = onnx::import_file(folder / (name + ".onnx"));
         save(folder / (name + "_imported.npy"), (*model)(other).tensor());
         add_stubs(*model);
+        report = test::report_without_data(*model, table, dtype, {samples});
         const auto prepared =
             prepare_calibration_fx(*model, get_default_qconfig_mapping(table.policy(), dtype), table.policy());
         // One batch, so that a moving average is the extremes of all samples.
@@ -125,9 +136,12 @@ json quantize_graph(const fs::path& folder, const std::string& name, const Targe
         ExactSimulation simulation(*prepared, table, other.extent(0));
         const intq::Tensor simulated = simulation.run({&other, 1}).at(0);
         const LoweredModel lowered = lower(simulation.quantized(), table, other.extent(0));
+        if (lowered.tail() != nullptr) result["tail"] = "its last operators stay in float";
         save(folder / (stem + ".npy"), lowered.run(other));
         compare_simulation(result, simulation, simulated, lowered, other);
     });
+    note_disagreement(whole, report);
+    return whole;
 }
 
 /// A quantized file of ONNX Runtime's tool: its outputs go into a file. Where operators of it are not between codes, a

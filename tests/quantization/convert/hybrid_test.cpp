@@ -139,7 +139,7 @@ TEST_CASE("A hybrid model runs named modules in float, and the rest as the progr
     CHECK(same_bits(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
 
     CHECK(message_of<Error>([&] { check_deployable(hybrid.quantized()); }) ==
-          "the model is hybrid and not deployable to the target bayes; outside of a program run: layer1_0_conv2 "
+          "the model is hybrid and not deployable to the target bayes; outside of a program run: layer1.0.conv2 "
           "(ConvAddReLU2d), depthwise (ConvReLU62d), pool (AdaptiveAvgPool2d), flatten (Flatten)");
     CHECK(message_of<Error>([&] { lower(hybrid.quantized(), table_of("bayes")); }).find("stays in float") !=
           std::string::npos);

@@ -593,7 +593,8 @@ TEST_CASE("Without a qconfig an operator stays in float and is listed; strict ma
     strict.strict = true;
     CHECK(message_of<Error>([&] {
               prepare_calibration_fx(model, mapping, bayes, strict);
-          }).find("%layer1_1_conv1 (ConvReLU2d): it stays in float, because its qconfig is none") != std::string::npos);
+          }).find("layer1.1.conv1 (%layer1_1_conv1, ConvReLU2d): it stays in float, because its qconfig is none") !=
+          std::string::npos);
 }
 
 TEST_CASE("An operator without an integer form is listed where it reads codes, not behind a DeQuantStub") {

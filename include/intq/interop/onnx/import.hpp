@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
@@ -42,6 +43,19 @@ struct ImportedModel {
 };
 ImportedModel import_with_codes(const Model& model);
 
+/// A node that import_model() refuses.
+struct RefusedNode {
+    std::string layer;  // as its module would be named, unless that name is taken
+    std::string op_type;
+    std::string reason;
+};
+
+/// All nodes that import_model() refuses, where it would throw the Error of the first. Of a node that reads what a
+/// refused one gives only the operator is asked. Empty for a model that is imported.
+///
+/// @throws Error of inputs, outputs and initializers, which no node explains
+std::vector<RefusedNode> find_refused_nodes(const Model& model);
+
 /// Reads and imports a file; messages begin with the path.
 std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path);
 
@@ -58,7 +72,6 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include <optional>
 #    include <string_view>
 #    include <utility>
-#    include <vector>
 
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/shape.hpp"
@@ -99,6 +112,28 @@ public:
         state_.root.eval();
         return {std::make_shared<graph::GraphModule>(state_.root, std::move(state_.graph)), std::move(state_.layers),
                 std::move(state_.constant_norms), std::move(state_.averages_of_values)};
+    }
+
+    std::vector<RefusedNode> find_refused() {
+        add_initializers();
+        add_inputs();
+        count_uses();
+        std::vector<RefusedNode> refused;
+        std::set<std::string_view> lost;  // what refused nodes give, and what is made of it
+        for (const Node& node : graph_.nodes) {
+            if (live_.count(&node) == 0) continue;
+            const bool reads_lost = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                [&](const std::string& name) { return lost.count(name) != 0; });
+            try {
+                reads_lost ? static_cast<void>(find_row(node)) : add_node(node);
+                if (!reads_lost) continue;
+            } catch (const Error& error) {
+                refused.push_back({qualified_name_of(node), node.op_type, error.what()});
+            }
+            lost.insert(node.outputs.begin(), node.outputs.end());
+        }
+        if (refused.empty()) add_output();
+        return refused;
     }
 
 private:
@@ -192,12 +227,28 @@ private:
                        model_.opset <= r.last_opset;
             });
         if (row != std::end(onnx_operators)) return *row;
-        std::set<std::string> names;
-        for (const OnnxOperator& r : onnx_operators) names.emplace(r.op_type);
-        std::string known;
-        for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
         throw Error("the operator " + in_quotes(ours ? node.op_type : node.domain + "." + node.op_type) +
-                    " is not supported in opset " + std::to_string(model_.opset) + "; supported are " + known);
+                    " is not supported in opset " + std::to_string(model_.opset) + "; supported are " +
+                    known_operators());
+    }
+
+    /// "Add, AveragePool, ...; beside one constant Max, Min; on constants alone Cast, ..."
+    static std::string known_operators() {
+        std::set<std::string> of_values, beside_constant, of_constants;
+        for (const OnnxOperator& row : onnx_operators) {
+            const bool is_bound = row.import == &operators::maximum || row.import == &operators::minimum;
+            (row.import == &operators::of_constants ? of_constants
+             : is_bound                             ? beside_constant
+                                                    : of_values)
+                .emplace(row.op_type);
+        }
+        const auto list = [](const std::set<std::string>& names) {
+            std::string text;
+            for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+            return text;
+        };
+        return list(of_values) + "; beside one constant " + list(beside_constant) + "; on constants alone " +
+               list(of_constants);
     }
 
     std::string why_missing(const std::string& name) const {
@@ -246,6 +297,13 @@ INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
     if (!has_operators_on_codes(model)) return detail::Importer(model, node_count).run();
     const Model expanded = expand_operators(model);
     return detail::Importer(expanded, node_count).run();
+}
+
+INTQ_INLINE std::vector<RefusedNode> find_refused_nodes(const Model& model) {
+    const std::size_t node_count = model.graph.nodes.size();
+    if (!has_operators_on_codes(model)) return detail::Importer(model, node_count).find_refused();
+    const Model expanded = expand_operators(model);
+    return detail::Importer(expanded, node_count).find_refused();
 }
 
 INTQ_INLINE std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path) {

@@ -406,9 +406,7 @@ private:
         return type.rfind("qat.", 0) == 0 ? type.substr(4) : type;
     }
 
-    std::string where(const graph::Node& node) const {
-        return "convert: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
-    }
+    std::string where(const graph::Node& node) const { return "convert: " + graph::place_of(node, model_); }
     Error error(const std::string& sentence) const { return Error(where(*current_), sentence); }
 
     PreparedModel& model_;

@@ -92,7 +92,7 @@ INTQ_INLINE void check_deployable(const QuantizedGraph& quantized) {
     std::string names;
     for (const QuantizedNode& node : quantized.nodes)
         if (detail::runs_on_host(quantized, node) && node.as<ConstantStep>() == nullptr)
-            names += (names.empty() ? "" : ", ") + node.name + " (" + node.type + ")";
+            names += (names.empty() ? "" : ", ") + node.layer() + " (" + node.type + ")";
     if (!names.empty())
         throw Error(std::string("the model is hybrid and not deployable to the target ") + quantized.target.name +
                     "; outside of a program run: " + names);

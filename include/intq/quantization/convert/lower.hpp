@@ -152,7 +152,7 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
         if (!is_float_step(node)) {
             for (const int input : node.inputs)
                 if (made.count(input) != 0 && quantized_constant(quantized, node) == nullptr)
-                    throw Error("lower: " + node.name + " (" + node.type + ")",
+                    throw Error("lower: " + node.layer() + " (" + node.type + ")",
                                 "it reads \"" + quantized.tensor(input).name +
                                     "\", which stays in float; a program executes integers only, so operators in float "
                                     "may stand at the end of a model alone");
@@ -170,7 +170,7 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
                                        [&](int output) { return made.count(output) != 0 || read.count(output) != 0; });
     if (read.size() != 1 || reads_inputs || !is_behind)
         throw Error(
-            "lower: " + tail.nodes[0].name + " (" + tail.nodes[0].type + ")",
+            "lower: " + tail.nodes[0].layer() + " (" + tail.nodes[0].type + ")",
             "it stays in float, and the operators in float do not stand between one output of the program and the "
             "outputs of the model; a program executes integers only");
     tail.target = quantized.target;

@@ -183,6 +183,17 @@ INTQ_INLINE void take_given(kernels::Conv2dSpec& spec, const GivenCodes& given, 
     if (given.bounds) spec.bounds = &*given.bounds;
 }
 
+/// What keeps the sum of a layer in its accumulator; nothing that the layer has already.
+INTQ_INLINE std::string ways_out(const kernels::Conv2dSpec& spec, const arith::PolicyRecord& target) {
+    std::string ways;
+    if (spec.output_dtype == DType::int32)
+        ways += "a quantizer of the output, so that the accumulator is not handed out, ";
+    if (spec.input_dtype == DType::int16) ways += "int8 activations, ";
+    if (spec.output_dtype != DType::int32 && target.accumulator_bits(spec.input_dtype) < 64)
+        ways += "a target with 64-bit accumulators (meta), ";
+    return "; ways out: " + ways + (ways.empty() ? "" : "or ") + "a larger weight scale";
+}
+
 INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, kernels::Conv2dSpec spec,
                                        const program::LayerName& layer) {
     const kernels::PackingRules& rules = builder.table().packing;
@@ -190,13 +201,7 @@ INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, kernels
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
     if (packed.status().code == StatusCode::accumulator_overflow && !program::is_scale_of_zeros(spec.output))
-        throw Error(layer.name,
-                    describe(packed.status()) +
-                        (spec.output_dtype == DType::int32
-                             ? "; ways out: a quantizer of the output, so that the accumulator is not handed out, int8 "
-                               "activations, or a larger weight scale"
-                             : "; ways out: int8 activations, a target with 64-bit accumulators (meta), or a larger "
-                               "weight scale"));
+        throw Error(layer.name, describe(packed.status()) + ways_out(spec, builder.target()));
     return program::made_or_throw(packed, spec.output, layer);
 }
 

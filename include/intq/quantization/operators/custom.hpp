@@ -91,7 +91,7 @@ INTQ_INLINE Tensor CustomStep::run(const QuantizedGraph& quantized_graph, const 
 }
 
 INTQ_INLINE void CustomStep::lower(Lowering&, const QuantizedNode& node) const {
-    throw Error("lower: " + node.name + " (" + node.type + ")",
+    throw Error("lower: " + node.layer() + " (" + node.type + ")",
                 "it is a custom module; a program executes operators of the library only, a HybridModel both");
 }
 
@@ -104,7 +104,7 @@ INTQ_INLINE void CustomStep::add_reference(ReferenceBuilder& reference, const Qu
 
 INTQ_INLINE const nn::ModulePtr& CustomStep::quantized(const QuantizedNode& node) const {
     if (!is_quantized_)
-        throw Error(node.name + " (" + node.type + ")",
+        throw Error(node.layer() + " (" + node.type + ")",
                     "the custom module is observed only; give its from_observed to convert_fx()");
     return module_;
 }

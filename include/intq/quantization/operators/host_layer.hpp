@@ -108,7 +108,7 @@ INTQ_INLINE Tensor HostLayerStep::run(const QuantizedGraph& quantized, const Qua
 }
 
 INTQ_INLINE void HostLayerStep::lower(Lowering&, const QuantizedNode& node) const {
-    throw Error("lower: " + node.name + " (" + node.type + ")",
+    throw Error("lower: " + node.layer() + " (" + node.type + ")",
                 "it has no integer form; a HybridModel computes it in float between its codes");
 }
 

@@ -139,7 +139,7 @@ INTQ_INLINE Lowering::Lowering(const QuantizedGraph& quantized, const kernels::K
 }
 
 INTQ_INLINE program::LayerName Lowering::layer(const QuantizedNode& node) {
-    return {node.module.empty() ? node.name : node.module, node.type};
+    return {node.layer(), node.type};
 }
 
 INTQ_INLINE const QuantizedNode* Lowering::only_reader(int tensor) const {

@@ -102,6 +102,8 @@ struct QuantizedNode {
     int output = 0;
     StepPtr step{};
 
+    /// The name by which a user knows it: that of its module, or of the graph node.
+    const std::string& layer() const noexcept { return module.empty() ? name : module; }
     /// The step as the class of its operator; null where it is another.
     template <class StepType> const StepType* as() const noexcept { return dynamic_cast<const StepType*>(step.get()); }
     /// The same; throws the Error that names the node.

@@ -50,6 +50,13 @@ bool can_requantize(const arith::PolicyRecord& target, DType dtype);
 void try_step(const StepPtr& step, const std::vector<QuantizedTensor>& inputs, const QuantizedTensor& output,
               const arith::PolicyRecord& target);
 
+/// What only scales and zero points decide of a step that try_step() takes, where they may turn out so that lower()
+/// refuses it; empty where none of those that data usually gives are refused. Tried are scales of the output from 2^-4
+/// to 2^24 times the largest step of the accumulator (of an operator without weights, the scale of its inputs), and
+/// inputs whose zero point is their lowest code.
+std::string decided_by_scales(const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
+                              const QuantizedTensor& output, const arith::PolicyRecord& target);
+
 /// "; the rows of bayes for avg_pool2d: int8 -> int8 (kernel, stride and padding up to 256)"; "" for no operator.
 std::string rows_of(const arith::PolicyRecord& target, OpKind op);
 
@@ -62,6 +69,8 @@ std::string rows_of(const arith::PolicyRecord& target, OpKind op);
 #if INTQ_DEFINES(quantization_operators)
 
 #    include <algorithm>
+#    include <cmath>
+#    include <cstdint>
 #    include <memory>
 #    include <optional>
 #    include <utility>
@@ -155,16 +164,31 @@ INTQ_INLINE void try_with(const StepPtr& step, const std::vector<QuantizedTensor
     lowering.output(node.output);
 }
 
+/// The largest step of a layer's accumulator; 1 without one.
+INTQ_INLINE float largest_unit(const StepPtr& step, const std::vector<QuantizedTensor>& inputs) {
+    const auto* weighted = dynamic_cast<const WeightedStep*>(step.get());
+    if (weighted == nullptr) return 1.0f;
+    const auto scales =
+        accumulator_scales(inputs.at(0).qparams.scale(), weighted->weight_qparams, weighted->weight.extent(0));
+    return *std::max_element(scales.begin(), scales.end());
+}
+
+/// The output that a target fixes, whatever the data; null where it fixes none.
+INTQ_INLINE const arith::FixedOutput* fixed_output_of(const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
+                                                      const QuantizedTensor& output,
+                                                      const arith::PolicyRecord& target) {
+    const arith::OperatorUse use{step->kind(), inputs.at(0).dtype, DType::none, output.dtype};
+    return arith::find_fixed_output(target.fixed_outputs, use);
+}
+
+INTQ_INLINE bool has_scale_of_data(const QuantizedTensor& tensor) {
+    return tensor.dtype == DType::int8 || tensor.dtype == DType::int16;
+}
+
 INTQ_INLINE void try_step(const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
                           const QuantizedTensor& output, const arith::PolicyRecord& target) {
-    float unit = 1.0f;
-    if (const auto* weighted = dynamic_cast<const WeightedStep*>(step.get())) {
-        const auto scales =
-            accumulator_scales(inputs.at(0).qparams.scale(), weighted->weight_qparams, weighted->weight.extent(0));
-        unit = *std::max_element(scales.begin(), scales.end());
-    }
-    const arith::OperatorUse use{step->kind(), inputs.at(0).dtype, DType::none, output.dtype};
-    if (const arith::FixedOutput* const fixed = arith::find_fixed_output(target.fixed_outputs, use)) {
+    const float unit = largest_unit(step, inputs);
+    if (const arith::FixedOutput* const fixed = fixed_output_of(step, inputs, output, target)) {
         QuantizedTensor given = output;
         given.qparams.scales = {fixed->scale};
         given.qparams.zero_points = {fixed->zero_point};
@@ -174,7 +198,7 @@ INTQ_INLINE void try_step(const StepPtr& step, const std::vector<QuantizedTensor
     // The least scale that any output may have, and one that is large enough for sums and products of codes.
     for (const float scale : {unit, unit * 0x1p12f}) {
         QuantizedTensor scaled = output;
-        if (output.dtype == DType::int8 || output.dtype == DType::int16) scaled.qparams.scales = {scale};
+        if (has_scale_of_data(output)) scaled.qparams.scales = {scale};
         try {
             return try_with(step, inputs, scaled, target);
         } catch (const Error& error) {
@@ -182,6 +206,48 @@ INTQ_INLINE void try_step(const StepPtr& step, const std::vector<QuantizedTensor
         }
     }
     throw *refusal;
+}
+
+/// Whether a target takes a step whose output has a scale.
+INTQ_INLINE bool takes_scale(const StepPtr& step, const std::vector<QuantizedTensor>& inputs, QuantizedTensor output,
+                             const arith::PolicyRecord& target, float scale) {
+    output.qparams.scales = {scale};
+    try {
+        try_with(step, inputs, std::move(output), target);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+INTQ_INLINE std::string decided_by_scales(const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
+                                          const QuantizedTensor& output, const arith::PolicyRecord& target) {
+    if (fixed_output_of(step, inputs, output, target) != nullptr || !has_scale_of_data(output)) return {};
+    const float unit = largest_unit(step, inputs);
+    const auto takes = [&](int exponent) {
+        return takes_scale(step, inputs, output, target, std::ldexp(unit, exponent));
+    };
+    constexpr int least = -4, most = 24;
+    int taken = 0;
+    while (taken < most && !takes(taken)) ++taken;  // try_step() tries two
+    std::vector<QuantizedTensor> lowest = inputs;
+    for (QuantizedTensor& input : lowest)
+        for (std::int32_t& zero_point : input.qparams.zero_points) zero_point = input.qparams.quant_min;
+    if (!takes_scale(step, lowest, output, target, std::ldexp(unit, taken))) return "the zero points of its inputs";
+    const auto last_taken = [&](int end, int direction) {
+        int exponent = takes(end) ? end : taken;
+        while (exponent != end && takes(exponent + direction)) exponent += direction;
+        return exponent;
+    };
+    const int low = last_taken(least, -1), high = last_taken(most, 1);
+    const auto limit = [&](const char* what, int exponent) {
+        return std::string(what) + " about 2^" + std::to_string(exponent) +
+               (unit == 1.0f ? " times that of its inputs" : " steps of its accumulator");
+    };
+    std::string bounds;
+    if (low != least) bounds = limit("at least", low);
+    if (high != most) bounds += (bounds.empty() ? "" : " and ") + limit("at most", high);
+    return bounds.empty() ? "" : "the scale of its output, which must be " + bounds;
 }
 
 INTQ_INLINE std::string rows_of(const arith::PolicyRecord& target, OpKind op) {

@@ -7,10 +7,12 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "intq/arith/target.hpp"
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/node.hpp"
+#include "intq/quantization/prepare/refusal.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -33,6 +35,16 @@ void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target
                     const std::function<bool(const graph::Node&)>& is_quantized,
                     const std::function<std::string(const graph::Node&)>& where = {});
 
+/// What check_lowering() would throw of each node, and what it leaves to the data.
+struct LoweringFindings {
+    std::vector<Refusal> refusals;
+    std::vector<Refusal> undecided;
+};
+
+/// Appends to the findings, and throws nothing.
+void find_refusals(graph::GraphModule& model, const arith::PolicyRecord& target,
+                   const std::function<bool(const graph::Node&)>& is_quantized, LoweringFindings& findings);
+
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
@@ -44,7 +56,6 @@ void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target
 #    include <algorithm>
 #    include <map>
 #    include <memory>
-#    include <vector>
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/graph/shape_arithmetic.hpp"
@@ -66,26 +77,31 @@ namespace detail {
 /// Walks a prepared graph as convert does, one step at a time.
 class LoweringCheck {
 public:
+    /// @param findings  null, or what takes the refusals, of which none is thrown then
     LoweringCheck(graph::GraphModule& model, const arith::PolicyRecord& target,
                   const std::function<bool(const graph::Node&)>& is_quantized,
-                  const std::function<std::string(const graph::Node&)>& where)
-        : model_(model), target_(target), is_quantized_(is_quantized), where_(where), operators_(model) {}
+                  const std::function<std::string(const graph::Node&)>& where, LoweringFindings* findings = nullptr)
+        : model_(model),
+          target_(target),
+          is_quantized_(is_quantized),
+          where_(where),
+          findings_(findings),
+          operators_(model) {}
 
     void run() {
         for (graph::Node* node : model_.graph().nodes()) {
             try {
                 check_node(*node);
             } catch (const Error& error) {
-                throw Error(where_ ? where_(*node) : where(*node),
-                            error.what() + rows_of(target_, operators_.of(*node).kind));
+                const std::string reason = error.what() + rows_of(target_, operators_.of(*node).kind);
+                if (findings_ == nullptr) throw Error(where_ ? where_(*node) : where(*node), reason);
+                add_refusal(findings_->refusals, *node, model_, reason);
             }
         }
     }
 
 private:
-    std::string where(const graph::Node& node) const {
-        return "prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
-    }
+    std::string where(const graph::Node& node) const { return "prepare: " + graph::place_of(node, model_); }
 
     void check_node(const graph::Node& node) {
         if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(node, model_)))
@@ -107,17 +123,26 @@ private:
         std::vector<const QuantizedTensor*> pointers;
         for (const QuantizedTensor& input : inputs) pointers.push_back(&input);
         const Shape& shape = node.outputs()[0].shape;
-        StepPtr step =
-            row.make_step(trial_request(node, graph::module_of(node, model_), std::move(pointers), shape, target_));
         const bool moves = (row.role == Role::shares_input || row.role == Role::item) &&
                            !(changes_values(row) && quantizer_of(node) != nullptr);
         QuantizedTensor output = moves ? inputs.at(0) : output_of(node);
         output.shape = shape;
-        if (moves) codes_[&node] = output;
+        if (moves) codes_[&node] = output;  // also of one that is refused: its readers are asked, too
+        StepPtr step =
+            row.make_step(trial_request(node, graph::module_of(node, model_), std::move(pointers), shape, target_));
         if (dynamic_cast<const CustomStep*>(step.get()) != nullptr) return;  // that of a HybridModel
         if (const Quantizer* quantizer = quantizer_of(node); quantizer != nullptr && follows_input(*quantizer))
             output.qparams = inputs[0].qparams;
-        try_step(model_.training() ? without_weights(step) : step, inputs, output, target_);
+        if (model_.training()) step = without_weights(step);
+        try_step(step, inputs, output, target_);
+        note_undecided(node, step, inputs, output);
+    }
+
+    void note_undecided(const graph::Node& node, const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
+                        const QuantizedTensor& output) {
+        if (findings_ == nullptr) return;
+        const std::string what = decided_by_scales(step, inputs, output, target_);
+        if (!what.empty()) add_refusal(findings_->undecided, node, model_, what);
     }
 
     // Real values become codes here, or codes others.
@@ -139,6 +164,7 @@ private:
         const StepPtr step = from.dtype == DType::float32 ? StepPtr(std::make_shared<QuantizeStep>())
                                                           : StepPtr(std::make_shared<RequantizeStep>());
         try_step(step, {from}, made, target_);
+        if (from.dtype != DType::float32) note_undecided(node, step, {from}, made);
     }
 
     // Also of one that will choose, where the choice is made already.
@@ -194,6 +220,7 @@ private:
     const arith::PolicyRecord& target_;
     const std::function<bool(const graph::Node&)>& is_quantized_;
     const std::function<std::string(const graph::Node&)>& where_;
+    LoweringFindings* findings_;
     NodeOperators operators_;
     std::map<const graph::Node*, QuantizedTensor> codes_;
 };
@@ -202,6 +229,13 @@ INTQ_INLINE void check_lowering(graph::GraphModule& model, const arith::PolicyRe
                                 const std::function<bool(const graph::Node&)>& is_quantized,
                                 const std::function<std::string(const graph::Node&)>& where) {
     LoweringCheck(model, target, is_quantized, where).run();
+}
+
+INTQ_INLINE void find_refusals(graph::GraphModule& model, const arith::PolicyRecord& target,
+                               const std::function<bool(const graph::Node&)>& is_quantized,
+                               LoweringFindings& findings) {
+    const std::function<std::string(const graph::Node&)> where;
+    LoweringCheck(model, target, is_quantized, where, &findings).run();
 }
 
 }  // namespace detail

@@ -22,6 +22,7 @@
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/quantization/prepare/refusal.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
@@ -90,7 +91,7 @@ protected:
     static EdgeState real(const graph::Node& node, const graph::Node* origin = nullptr);
 
     std::string where(const graph::Node& node) const;
-    Error error(const graph::Node& node, const std::string& sentence) const;
+    NodeError error(const graph::Node& node, const std::string& sentence) const;
 
     PreparedModel& model_;
     mutable NodeOperators operators_;
@@ -252,11 +253,11 @@ INTQ_INLINE EdgeState PrepareContext::real(const graph::Node& node, const graph:
 }
 
 INTQ_INLINE std::string PrepareContext::where(const graph::Node& node) const {
-    return "prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
+    return "prepare: " + graph::place_of(node, model_);
 }
 
-INTQ_INLINE Error PrepareContext::error(const graph::Node& node, const std::string& sentence) const {
-    return Error(where(node), sentence);
+INTQ_INLINE NodeError PrepareContext::error(const graph::Node& node, const std::string& sentence) const {
+    return {node, where(node), sentence};
 }
 
 }  // namespace detail

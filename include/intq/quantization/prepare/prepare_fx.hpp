@@ -7,10 +7,12 @@
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP
 
 #include <memory>
+#include <vector>
 
 #include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/quantization/prepare/refusal.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
@@ -48,8 +50,13 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
 namespace detail {
 
 /// The same without check_lowering().
+///
+/// @param refusals  null, or what takes the refusals of operators. None is thrown then, and each such operator counts
+/// as
+///                  one that stays in float
 std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QConfigMapping& mapping,
-                                             const arith::PolicyRecord& target, const PrepareOptions& options);
+                                             const arith::PolicyRecord& target, const PrepareOptions& options,
+                                             std::vector<Refusal>* refusals = nullptr);
 
 }  // namespace detail
 
@@ -65,10 +72,10 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #    include <functional>
 #    include <map>
 #    include <optional>
+#    include <set>
 #    include <span>
 #    include <string>
 #    include <utility>
-#    include <vector>
 
 #    include "intq/arith/constraints.hpp"
 #    include "intq/graph/operators.hpp"
@@ -101,15 +108,19 @@ namespace detail {
 class Preparer : private PrepareContext {
 public:
     /// @param without_hybrid  the mapping without the entries of hybrid_dict
-    Preparer(PreparedModel& model, const QConfigMapping& mapping, const QConfigMapping& without_hybrid)
-        : PrepareContext(model, mapping), without_hybrid_(without_hybrid) {}
+    /// @param refusals        null, or what takes the refusals of operators, each of which then counts as one in float
+    Preparer(PreparedModel& model, const QConfigMapping& mapping, const QConfigMapping& without_hybrid,
+             std::vector<Refusal>* refusals)
+        : PrepareContext(model, mapping), without_hybrid_(without_hybrid), refusals_(refusals) {}
 
     void run() {
         for (const graph::Node* node : graph_.nodes())
             if (dynamic_cast<Quantizer*>(graph::module_of(*node, model_)) != nullptr)
                 throw error(*node, "the model is prepared already");
-        for (graph::Node* node : graph_.nodes()) states_[node] = prepare(*node);
-        if (!is_any_quantized_) refuse_nothing();
+        for (graph::Node* node : graph_.nodes())
+            if (!note_refusals(refusals_, *node, model_, [&] { states_[node] = prepare(*node); }))
+                states_[node] = count_as_float(*node);
+        if (!is_any_quantized_) refuse_or_note_nothing();
         keep_what_others_read();
         graph_.lint(&model_);
     }
@@ -152,6 +163,23 @@ private:
                 (row.role == Role::weighted || row.role == Role::own_output || row.role == Role::cat) &&
                 row.make_step != nullptr;
             if (!computes || source.users().size() > 1) quantizer->set_in_place(false);
+        }
+    }
+
+    // An operator that is noted as refused, or as one in float: what shares its output is asked as if it gave codes.
+    EdgeState count_as_float(const graph::Node& node) {
+        if (refusals_ != nullptr) noted_.insert(&node);
+        return real(node);
+    }
+
+    // Where operators were refused, it is no wonder that nothing is quantized.
+    void refuse_or_note_nothing() const {
+        if (refusals_ == nullptr) return refuse_nothing();
+        if (!refusals_->empty()) return;
+        try {
+            refuse_nothing();
+        } catch (const NodeError& error) {
+            add_refusal(*refusals_, error.node(), model_, error.sentence());
         }
     }
 
@@ -399,7 +427,7 @@ private:
 
     EdgeState prepare_sharing(graph::Node& node, OpKind kind, const Config& config) {
         const EdgeState input = state_of(node, 0);
-        if (!input.is_codes && !is_torch()) return real(node, input.origin);
+        if (!input.is_codes && !is_torch() && noted_.count(input.origin) == 0) return real(node, input.origin);
         if (input.is_codes && input.dtype == DType::int32 && passes_accumulator(row_of(node))) return input;
         if (input.behind_clip) return bound_codes(node, 0);
         ensure_codes(node, 0, config, DType::none);
@@ -467,6 +495,7 @@ private:
         if (by_mapping || !outside) {
             if (options_.strict) throw error(node, "it stays in float, because " + reason + ", and strict is on");
             model_.report().fallbacks.push_back({node.name(), graph::type_of(node, model_), reason});
+            if (!outside) return count_as_float(node);
         }
         return real(node, outside ? states_.at(node.inputs()[0]).origin : nullptr);
     }
@@ -597,6 +626,8 @@ private:
     int next_quantizer_ = 0;
     bool is_any_quantized_ = false;
     const QConfigMapping& without_hybrid_;
+    std::vector<Refusal>* refusals_;
+    std::set<const graph::Node*> noted_;
     static constexpr const char* no_qconfig = "its qconfig is none";
 };
 
@@ -625,7 +656,8 @@ INTQ_INLINE void show_example(PreparedModel& model, std::span<const Tensor> exam
 
 INTQ_INLINE std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QConfigMapping& mapping,
                                                          const arith::PolicyRecord& target,
-                                                         const PrepareOptions& options) {
+                                                         const PrepareOptions& options,
+                                                         std::vector<Refusal>* refusals) {
     const auto fused = traced_clone(*with_observed_custom(nn::clone(model), options.custom),
                                     trace_options(options.trace, options.custom));
     FuseOptions fusion{target.fused_add, options.more_fusions, {}};
@@ -645,7 +677,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model
     prepared->report() = std::move(report);
     const QConfigMapping own = in_mode(with_own_qconfigs(mapping, model), target, options.compatibility),
                          all = with_hybrid(own, *prepared);
-    Preparer(*prepared, all, own).run();
+    Preparer(*prepared, all, own, refusals).run();
     all.check_all_used(names, types);
     if (options.optimize_graph) unify_cat_scales(*prepared, *prepared);
     set_fake_quantize(*prepared, FakeQuantState::calibration);

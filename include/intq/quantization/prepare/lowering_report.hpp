@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+//
+// lowering_report: which operators of a float model a target takes, before any data. Layer: quantization
+// (docs/workflow.md section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_LOWERING_REPORT_HPP
+#define INTQ_QUANTIZATION_PREPARE_LOWERING_REPORT_HPP
+
+#include <vector>
+
+#include "intq/arith/target.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/quantization/prepare/refusal.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+/// What prepare, convert and lower say of a model, before any data.
+struct LoweringReport {
+    /// Operators that the target does not take, and those that stay in float.
+    std::vector<Refusal> refusals;
+    /// Operators that the target takes, unless calibration gives what the reason names. It stays short: what data
+    /// usually gives is taken.
+    std::vector<Refusal> undecided;
+
+    /// Whether the whole model becomes a program, as far as no data is needed to say it.
+    bool lowers() const noexcept { return refusals.empty(); }
+};
+
+/// Names every operator that keeps a model from becoming a program, each by its layer. A layer is refused here exactly
+/// where prepare, convert or lower would refuse it, or leave it in float, whatever the data.
+///
+/// @param options  with example_inputs; without them, what depends on shapes is not asked. Samples of them are two or
+///                 more, unless the model shall take one alone: of one sample nobody sees whether axis 0 stays
+/// @throws Error for a mapping and for example_inputs that do not fit to the model, as prepare_calibration_fx() does
+///
+/// Memory   as prepare_calibration_fx() with example_inputs
+LoweringReport lowering_report(const nn::Module& model, const QConfigMapping& mapping,
+                               const arith::PolicyRecord& target, const PrepareOptions& options = {});
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <utility>
+
+#    include "intq/graph/graph.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/quantization/prepare/check_lowering.hpp"
+#    include "intq/quantization/prepare/prepare_fx.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE LoweringReport lowering_report(const nn::Module& model, const QConfigMapping& mapping,
+                                           const arith::PolicyRecord& target, const PrepareOptions& options) {
+    detail::LoweringFindings findings;
+    const auto prepared = detail::prepare_graph(model, mapping, target, options, &findings.refusals);
+    const graph::Graph& graph = prepared->graph();
+    for (const FloatFallback& fallback : prepared->report().fallbacks)
+        detail::add_refusal(findings.refusals, *graph.find(fallback.node), *prepared, fallback.reason);
+    if (!options.example_inputs.empty())
+        detail::find_refusals(
+            *prepared, target, [&](const graph::Node& node) { return prepared->is_quantized(node); }, findings);
+    for (const graph::Node* value : prepared->graph().output_node().inputs())
+        if (value->op() == graph::Op::placeholder)
+            detail::add_refusal(findings.refusals, *value, *prepared,
+                                "the model gives this input back; a program has nothing to execute for it");
+    return {std::move(findings.refusals), std::move(findings.undecided)};
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_prepare)
+#endif  // INTQ_QUANTIZATION_PREPARE_LOWERING_REPORT_HPP
