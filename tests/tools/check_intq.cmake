@@ -292,8 +292,8 @@ expect(0 "input: float32 .1, 3, 10, 10., row_major in memory\noutput: float32 .1
        colours.intq)
 # The model states its extents, so no --shape is needed.
 expect(1 "bernoulli2: 1 do not lower.*kernel is out of range" check "${INPUTS}/ten.onnx" --target bernoulli2)
-expect(1 "ten.onnx: takes .*, and --shape says" check "${INPUTS}/ten.onnx" --shape 1 3 9)
-expect(0 "^{\"fp32\": \"all operators lower\", \"refusals\": ..}\n$" check "${model}" --target fp32 --json)
+expect(1 "ten.onnx: the input \"x\" takes .*, and --shape says" check "${INPUTS}/ten.onnx" --shape 1 3 9)
+expect(0 "^{\"fp32\": \"all operators lower\", \"refusals\": .., \"depends on calibration\": ..}\n$" check "${model}" --target fp32 --json)
 expect(0 "\"list of instructions\"" info golden.intq --instructions --json)
 json(count instructions)
 json(bytes "occupants of the peak" 0 bytes)
@@ -314,7 +314,8 @@ expect(0 "SQNR: inf dB" compare "${INPUTS}/zero.onnx" zero.intq --data "${INPUTS
 set(ENV{INTQ_BACKEND} no_such)
 expect(1 "^intq: INTQ_BACKEND is \"no_such\"" --version)
 unset(ENV{INTQ_BACKEND})
-expect(1 "two.onnx: it has 2 inputs, \"a\", \"b\"" quantize "${INPUTS}/two.onnx" --data "${INPUTS}/flat.npy" -o none.intq)
+expect(1 "flat.npy: the model has 2 inputs, \"a\", \"b\"; give --data NAME=FILE for each" quantize "${INPUTS}/two.onnx"
+       --data "${INPUTS}/flat.npy" -o none.intq)
 expect(1 "two.onnx: it has 2 inputs" profile "${INPUTS}/two.onnx" --data "${INPUTS}/flat.npy" -o none)
 expect(1 "is both --output and --memory-svg" ${tflite} -o none.intq --memory-svg none.intq)
 expect(1 "/dev/full" ${tflite} -o none.intq --memory-svg /dev/full)
@@ -396,10 +397,74 @@ expect(1 "ten_codes.npy: .*given int8" run fp32.intq --data "${INPUTS}/ten_codes
 expect(1 "flat.npy: the shape .8, 6. does not fit" run codes.intq --data "${INPUTS}/flat.npy" -o none.npy)
 expect(2 "--target: fp32 not in" run "${codes_model}" --target fp32 --data "${INPUTS}/ten_codes.npy" -o none.npy)
 
+# --- what lowers, before any data -------------------------------------------------------------------------------------
+# Each operator by the name that other commands show, for each target, and with the samples in sight.
+expect(1 "first.soft .*second.soft .*end_flat .*first.soft" check "${INPUTS}/unlowerable.onnx" --target tflite bayes)
+expect(1 "\"tflite\": \"3 do not lower\"" check "${INPUTS}/unlowerable.onnx" --target tflite --json)
+json(node refusals 1 node)
+json(type refusals 1 type)
+json(reason refusals 1 reason)
+expect_equal("the second refusal" "${node} ${type}" "second.soft Softmax")
+if(NOT reason MATCHES "^a softmax over the samples")
+    message(SEND_ERROR "the reason of the second refusal: ${reason}")
+endif()
+expect(1 "first.soft .%first_soft, Softmax.: a softmax over the samples" quantize "${INPUTS}/unlowerable.onnx" --data
+       "${INPUTS}/ten_reals.npy" -o none.intq)
+# Several inputs, whose extents the file states; then those of --shape.
+expect(0 "fp32: all operators lower\n$" check "${INPUTS}/detector.onnx" --target fp32)
+expect(0 "fp32: all operators lower\n$" check "${INPUTS}/detector.onnx" --target fp32 --shape image=1,3,4,4 size=1,6)
+expect(1 "detector.onnx: it has 2 inputs, \"image\", \"size\"; give --shape NAME=" check "${INPUTS}/detector.onnx" --shape 1 6)
+expect(1 "detector.onnx: it has no input \"sise\"" check "${INPUTS}/detector.onnx" --shape sise=1,6)
+expect(2 "--shape: .*given twice" check "${INPUTS}/detector.onnx" --shape size=1,6 size=1,6)
+expect(2 "--shape: expected a whole number above 0, given \"size=1,x\"" check "${INPUTS}/detector.onnx" --shape size=1,x)
+# What the import refuses is named as well, all of it, and what serves constants alone is listed as such.
+expect(1 "tflite: 2 do not lower\nnot asked: .*first.neg +Neg .*last.frob +Frobnicate .*supported are Add,.*; on constants alone .*Neg" check
+       "${INPUTS}/unreadable.onnx" --target tflite)
+
+expect(0 "not asked: what depends on shapes: the file leaves extents open; give --shape" check "${INPUTS}/open.onnx"
+       --target tflite)
+
+# --- several inputs and outputs ---------------------------------------------------------------------------------------
+set(detector "${INPUTS}/detector.onnx")
+set(files --data "image=${INPUTS}/image.npy" --data "size=${INPUTS}/size.npy")
+foreach(of IN ITEMS files archive)
+    set(archive --data "${INPUTS}/both.npz")
+    expect(0 "SQNR on these samples: [0-9.]+ dB\n\noutputs\noutput +SQNR\n.*\nmap +[0-9.]+\nscore +[0-9.]+\n" quantize
+           "${detector}" ${${of}} --portable --min-sqnr 30 -o detector_${of}.intq)
+    expect(0 "outputs\n.*map +.8, 2, 10, 10. +float32\nscore +.8, 3. +float32" run detector_${of}.intq ${${of}} -o ${of}.npz)
+    expect(0 "samples: 8\nSQNR: [0-9.]+ dB.*\nmap .*\nscore " compare "${detector}" detector_${of}.intq ${${of}})
+endforeach()
+expect_same(detector_files.intq detector_archive.intq)
+expect_same(files.npz archive.npz)
+expect(0 "\"outputs\": .{\"output\": \"map\", \"SQNR\": [0-9.]+}, {\"output\": \"score\"" quantize "${detector}" ${files}
+       --json -o detector.json)
+expect(0 "golden runs: 2" codegen detector_files.intq ${archive} --golden 2 -o detector.hpp)
+expect_text(detector.hpp "@param x1 .*@param y1 ")
+expect(0 "form: onnx" quantize "${detector}" ${files} -o detector.onnx)
+expect(0 "map .*score " run detector.onnx ${files} -o of_detector.npz)
+expect(1 "none.npy: detector_files.intq gives 2 outputs, \"map\", \"score\"; name a .npz file" run detector_files.intq
+       ${files} -o none.npy)
+expect(0 "shape: .4, 5." run "${codes_model}" --data "${INPUTS}/ten_codes.npy" -o one.npz)
+expect(1 "--data names no file for the input \"size\"" run detector_files.intq --data "image=${INPUTS}/image.npy" -o none.npz)
+expect(1 "the model has no input \"sise\"; nearest: \"size\"" run detector_files.intq --data "sise=${INPUTS}/size.npy" -o
+       none.npz)
+expect(1 "\"size\" has its samples already" run detector_files.intq ${files} --data "size=${INPUTS}/size.npy" -o none.npz)
+expect(1 "other.npz: it holds no array for the input \"size\"" quantize "${detector}" --data "${INPUTS}/other.npz" -o none.intq)
+expect(1 "fewer.npy: it has 5 samples, and .*image.npy has 8" quantize "${detector}" --data "image=${INPUTS}/image.npy"
+       --data "size=${INPUTS}/fewer.npy" -o none.intq)
+expect(1 "--image-input is for models of one input" quantize "${detector}" ${files} --image-input chw -o none.intq)
+expect(1 "detector.onnx: it has 2 inputs" profile "${detector}" ${files} -o none)
+file(COPY "${INPUTS}/both.npz" DESTINATION "${WORK}")
+expect(1 "both.npz: cannot be written: it is a file that this command reads" run detector_files.intq --data both.npz -o
+       both.npz)
+
 # --- wrong use --------------------------------------------------------------------------------------------------------
 set(quantize quantize "${model}" --data "${calibration}")
 expect(2 "^intq: A subcommand is required" )
 expect(2 "^intq: there is no command \"quantise\"; nearest: \"quantize\"" quantise)
+expect(2 "^intq: check has no option \"--hlep\"; nearest: \"--help\"" check --hlep)
+expect(2 "^intq: the program has no option \"--vresion\"; nearest: \"--version\"" --vresion)
+expect(2 "^intq: quantize has no option \"--tagret\"; nearest: \"--target\"" quantize "${model}" --tagret=bayes)
 expect(2 "^intq: --data is required" quantize "${model}" -o none.intq)
 expect(2 "avx7" ${quantize} --target avx7 -o none.intq)
 expect(2 "does not say what to write" ${quantize} -o none)
@@ -464,7 +529,7 @@ expect(1 "no_such_folder" run fp32.intq --data "${images}" -o no_such_folder/non
 expect(1 "backend" run fp32.intq --data "${images}" --backend avx7 -o none.npy)
 expect(1 "memory-svg is for a program file" info "${model}" --memory-svg none.svg)
 expect(0 "packed for: ${best}" ${quantize} --batch 4 -o batch.intq)
-expect(1 "max_batch of 1, given 4" codegen batch.intq --backend ${best} -o none.hpp)
+expect(1 "batch.intq: one run of it holds up to 4 samples.*quantize --batch 1" codegen batch.intq --backend ${best} -o none.hpp)
 
 # What was there before stays, where the command fails early and where it fails late.
 file(WRITE "${WORK}/kept.intq" "as it was")

@@ -11,6 +11,7 @@
 #include "interop/onnx_builder.hpp"
 #include "intq/io/file.hpp"
 #include "intq/io/npy.hpp"
+#include "intq/io/npz.hpp"
 
 #if INTQ_TEST_WITH_STB
 #    define STB_IMAGE_WRITE_IMPLEMENTATION
@@ -94,12 +95,66 @@ test::Message two_inputs_model() {
     return test::model(parts);
 }
 
+/// (N, 3, 10, 10) and (N, 6) -> a map (N, 2, 10, 10) and a score (N, 3).
+test::Message detector_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Conv", {"image", "w"}, {"map"}, {}, "/head/conv"),
+                   test::node("Gemm", {"size", "v"}, {"s"}, {}, "/rate/gemm"),
+                   test::node("Sigmoid", {"s"}, {"score"}, {}, "/rate/sigmoid")};
+    std::vector<float> w, v;
+    for (int i = 0; i < 6; ++i) w.push_back(static_cast<float>(i * 5 % 7 - 3) / 4.0f);
+    for (int i = 0; i < 18; ++i) v.push_back(static_cast<float>(i * 7 % 11 - 5) / 8.0f);
+    parts.initializers = {test::tensor("w", {2, 3, 1, 1}, w), test::tensor("v", {6, 3}, v)};
+    parts.inputs = {test::value_info("image", {-1, 3, 10, 10}), test::value_info("size", {-1, 6})};
+    parts.outputs = {test::value_info("map"), test::value_info("score")};
+    return test::model(parts);
+}
+
+/// What no target takes, several times over: a softmax of the samples, twice, and a flatten of them.
+test::Message unlowerable_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Softmax", {"x"}, {"a"}, {test::attribute("axis", 0)}, "/first/soft"),
+                   test::node("Conv", {"a", "w"}, {"c"}, {}, "/mix/conv"),
+                   test::node("Softmax", {"c"}, {"d"}, {test::attribute("axis", 0)}, "/second/soft"),
+                   test::node("Flatten", {"d"}, {"y"}, {test::attribute("axis", 0)}, "/end/flat")};
+    parts.initializers = {test::filled("w", {2, 3, 1, 1}, 0.25f)};
+    parts.inputs = {test::value_info("x", {-1, 3, 10, 10})};
+    return test::model(parts);
+}
+
+/// Operators that the import refuses: one of constants alone, and one that ONNX does not have.
+test::Message unreadable_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Neg", {"x"}, {"a"}, {}, "/first/neg"), test::node("Relu", {"a"}, {"b"}),
+                   test::node("Frobnicate", {"b"}, {"y"}, {}, "/last/frob")};
+    return test::model(parts);
+}
+
+/// The samples of the detector: a file for each input, one with fewer, and an archive of both.
+void write_detector(const std::string& folder) {
+    io::write_file(folder + "detector.onnx", detector_model().bytes());
+    std::vector<float> image, size;
+    for (int i = 0; i < 8 * 300; ++i) image.push_back(static_cast<float>(i * 13 % 17 - 8) / 4.0f);
+    for (int i = 0; i < 8 * 6; ++i) size.push_back(static_cast<float>(i * 5 % 19 - 9) / 3.0f);
+    const io::NpyArray images = io::make_npy<float>({8, 3, 10, 10}, image), sizes = io::make_npy<float>({8, 6}, size);
+    io::write_npy(folder + "image.npy", images);
+    io::write_npy(folder + "size.npy", sizes);
+    const std::vector<float> fewer(size.begin(), size.begin() + 30);
+    io::write_npy(folder + "fewer.npy", io::make_npy<float>({5, 6}, fewer));
+    const std::vector<io::NamedArray> both{{"size", sizes}, {"image", images}},
+        other{{"image", images}, {"sise", sizes}};
+    io::write_npz(folder + "both.npz", both);
+    io::write_npz(folder + "other.npz", other);
+}
+
 /// (N, 3, 10, 10) -> (N, 2, 10, 10): an image comes out.
-test::Message image_model() {
+///
+/// @param side  of the image; -1: open
+test::Message image_model(index_t side = 10) {
     test::ModelParts parts;
     parts.nodes = {test::node("Conv", {"x", "w"}, {"y"}, {}, "mix")};
     parts.initializers = {test::filled("w", {2, 3, 1, 1}, 0.25f)};
-    parts.inputs = {test::value_info("x", {-1, 3, 10, 10})};
+    parts.inputs = {test::value_info("x", {-1, 3, side, side})};
     return test::model(parts);
 }
 
@@ -138,9 +193,38 @@ void write_png(const std::string& path, int width, int height, int channels, con
         throw Error(path, "cannot be written");
 }
 
+void append_number(std::string& bytes, std::uint32_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFF);
+}
+
+void append_chunk(std::string& png, const std::string& type, const std::string& data) {
+    append_number(png, static_cast<std::uint32_t>(data.size()));
+    std::string checked = type + data;
+    png += checked;
+    append_number(png,
+                  stbiw__crc32(reinterpret_cast<unsigned char*>(checked.data()), static_cast<int>(checked.size())));
+}
+
+/// A picture of 8 x 8 pixels whose data unpacks to 8 MB.
+void write_bomb(const std::string& path) {
+    Pixels zeros(8u << 20);
+    int size = 0;
+    unsigned char* const packed = stbi_zlib_compress(zeros.data(), static_cast<int>(zeros.size()), &size, 8);
+    std::string png = "\x89PNG\r\n\x1a\n", head;
+    append_number(head, 8);
+    append_number(head, 8);
+    head += std::string("\x08\0\0\0\0", 5);  // eight bits, grey
+    append_chunk(png, "IHDR", head);
+    append_chunk(png, "IDAT", std::string(reinterpret_cast<char*>(packed), static_cast<std::size_t>(size)));
+    append_chunk(png, "IEND", "");
+    STBIW_FREE(packed);
+    io::write_file(path, std::string_view(png));
+}
+
 /// Folders of pictures beside the same pixels as .npy, and folders with one picture that is wrong.
 void write_pictures(const std::string& folder) {
-    for (const char* name : {"grey", "grey_as_colour", "colour", "jpeg", "wrong_size", "damaged", "no_pictures"})
+    for (const char* name :
+         {"grey", "grey_as_colour", "colour", "jpeg", "wrong_size", "damaged", "no_pictures", "unpacks"})
         io::make_folder(folder + name);
     std::vector<std::uint8_t> planes;  // (N, 3, 5, 7)
     for (int n = 0; n < 4; ++n) {
@@ -164,6 +248,7 @@ void write_pictures(const std::string& folder) {
     io::write_file(folder + "no_pictures/notes.txt", std::string_view("nothing"));
     io::write_file(folder + "grey/notes.txt", std::string_view("passed over"));
     // A JPEG of one shade loses nothing.
+    write_bomb(folder + "unpacks/0.png");
     const Pixels flat(64, 128);
     if (stbi_write_jpg((folder + "jpeg/0.JPG").c_str(), 8, 8, 1, flat.data(), 100) == 0)
         throw Error(folder, "the JPEG cannot be written");
@@ -195,8 +280,12 @@ int main(int argc, char** argv) try {
     io::write_file(folder + "colour.onnx", colour_model().bytes());
     write_ten(folder);
     io::write_file(folder + "colours.onnx", image_model().bytes());
+    io::write_file(folder + "open.onnx", image_model(-1).bytes());
     io::write_file(folder + "zero.onnx", zero_model().bytes());
     io::write_file(folder + "two.onnx", two_inputs_model().bytes());
+    io::write_file(folder + "unlowerable.onnx", unlowerable_model().bytes());
+    io::write_file(folder + "unreadable.onnx", unreadable_model().bytes());
+    write_detector(folder);
 #if INTQ_TEST_WITH_STB
     write_pictures(folder);
 #endif

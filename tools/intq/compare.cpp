@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// intq check and compare: what lowers, and what was lost.
+// intq compare: what was lost.
 #include "evaluation.hpp"
 #include "options.hpp"
 
@@ -12,74 +12,6 @@ using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 
-// --- check ----------------------------------------------------------------------------------------------------------
-
-struct CheckOptions {
-    std::string model, dtype = "int8";
-    std::vector<std::string> targets;
-    std::vector<index_t> shape;
-    bool is_json = false;
-};
-
-/// Why a target does not take the whole model; empty where it does.
-///
-/// @param shape  of an input; rank 0 where none is known
-std::vector<std::vector<std::string>> refusals_of(const graph::GraphModule& model, const std::string& target,
-                                                  const std::string& dtype, const Shape& shape) {
-    QuantizeOptions quantize;
-    quantize.target = target;
-    quantize.dtype = dtype;
-    PrepareOptions prepare_options;
-    if (shape.rank > 0) prepare_options.example_inputs = {Tensor::zeros(shape)};
-    std::vector<std::vector<std::string>> rows;
-    try {
-        const auto prepared =
-            prepare_calibration_fx(model, quantize.mapping(), quantize.table().policy(), prepare_options);
-        for (const FloatFallback& fallback : prepared->report().fallbacks)
-            rows.push_back({target, fallback.node, fallback.type, fallback.reason});
-    } catch (const Error& error) {
-        rows.push_back({target, "", "", error.what()});
-    }
-    return rows;
-}
-
-/// The shape of --shape, or that of the file with one sample where it states all other extents.
-Shape shape_to_check(const CheckOptions& options, const FloatModel& model) {
-    std::vector<index_t> extents = options.shape;
-    if (!extents.empty()) {
-        require_one_input(options.model, model);
-        // Other extents than those of the file are a question that may be asked.
-        if (!model.input.empty() && extents.size() != model.input.size())
-            throw Error(options.model,
-                        "takes " + describe_shape(model.input) + ", and --shape says " + describe_shape(extents));
-    } else if (model.inputs.size() == 1) {
-        extents = model.input;
-        if (!extents.empty()) extents[0] = 1;
-    }
-    Shape shape;
-    if (std::find(extents.begin(), extents.end(), -1) != extents.end() ||
-        extents.size() > static_cast<std::size_t>(max_rank))
-        return shape;
-    for (const index_t extent : extents) shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
-    return shape;
-}
-
-int check(const CheckOptions& options) {
-    const auto model = read_unquantized_model(options.model);
-    const Shape shape = shape_to_check(options, model);
-    const std::vector<std::string> targets = options.targets.empty() ? target_names() : options.targets;
-    std::vector<std::vector<std::string>> rows;
-    Report report(options.is_json);
-    for (const std::string& target : targets) {
-        const auto refused = refusals_of(*model.module, target, options.dtype, shape);
-        report.text(target, refused.empty() ? "all operators lower" : std::to_string(refused.size()) + " do not lower");
-        rows.insert(rows.end(), refused.begin(), refused.end());
-    }
-    if (!rows.empty() || report.is_json()) report.table("refusals", {{"target"}, {"node"}, {"type"}, {"reason"}}, rows);
-    report.print();
-    return rows.empty() ? 0 : 1;
-}
-
 // --- compare --------------------------------------------------------------------------------------------------------
 
 struct CompareOptions {
@@ -88,55 +20,81 @@ struct CompareOptions {
     bool is_json = false;
 };
 
+/// How near one output of the integers is to float.
+struct OutputMetrics {
+    double sqnr, cosine, mean_error, largest_error;
+};
+
+OutputMetrics metrics_of(const Tensor& expected, const Tensor& given) {
+    numeric_suite::TensorComparison comparison;
+    comparison.add(expected.flat<float>(), given.flat<float>(), expected.shape());
+    return {sqnr_of(expected, given), comparison.cosine(), comparison.l1(), comparison.atol()};
+}
+
+/// Throws for outputs that are not those of the float model.
+void check_outputs(const CompareOptions& options, const std::vector<Tensor>& expected,
+                   const std::vector<Tensor>& given) {
+    if (given.size() != expected.size())
+        throw Error(options.program, "it gives " + std::to_string(given.size()) + " outputs, and the model " +
+                                         std::to_string(expected.size()));
+    for (std::size_t i = 0; i < given.size(); ++i)
+        if (given[i].size() != expected[i].size())
+            throw Error(options.program, std::string("it gives ") + name_of(given[i].dtype()) + " " +
+                                             intq::to_string(given[i].shape()) + ", and the model float32 " +
+                                             intq::to_string(expected[i].shape()));
+}
+
+/// The metrics of one output; of several, those of the farthest, and a table of all.
+void report_metrics(Report& report, const std::vector<std::string>& names, const std::vector<OutputMetrics>& all) {
+    OutputMetrics worst = all.front();
+    std::vector<std::vector<std::string>> rows;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const OutputMetrics& each = all[i];
+        worst.sqnr = std::min(worst.sqnr, each.sqnr);
+        worst.cosine = std::min(worst.cosine, each.cosine);
+        worst.mean_error = std::max(worst.mean_error, each.mean_error);
+        worst.largest_error = std::max(worst.largest_error, each.largest_error);
+        rows.push_back({names.at(i), digits("%.7g", each.sqnr), digits("%.7g", each.cosine),
+                        digits("%.7g", each.mean_error), digits("%.7g", each.largest_error)});
+    }
+    report.number("SQNR", worst.sqnr, "dB");
+    report.number("cosine", worst.cosine);
+    report.number("mean error", worst.mean_error);
+    report.number("largest error", worst.largest_error);
+    if (all.size() > 1)
+        report.table("outputs",
+                     {{"output"},
+                      {"SQNR", io::Align::right},
+                      {"cosine", io::Align::right},
+                      {"mean error", io::Align::right},
+                      {"largest error", io::Align::right}},
+                     rows);
+}
+
 int compare(const CompareOptions& options) {
     const auto model = read_model(options.model);
     const ProgramFile file = read_runnable(options.program, {.batch = 16});
-    const Tensor samples = options.data.read(model.input);
-    const Tensor expected = run_float(*model.module, samples);
-    const std::vector<Tensor> outputs =
-        file.run_real(file.takes_pixels() ? options.data.read_pixels(model.input) : samples);
-    if (outputs.size() != 1)
-        throw Error(options.program, "it gives " + std::to_string(outputs.size()) + " outputs, and the model one");
-    const Tensor& given = outputs.front();
-    if (given.size() != expected.size())
-        throw Error(options.program, std::string("it gives ") + name_of(given.dtype()) + " " +
-                                         intq::to_string(given.shape()) + ", and the model float32 " +
-                                         intq::to_string(expected.shape()));
-    numeric_suite::TensorComparison comparison;
-    comparison.add(expected.flat<float>(), given.flat<float>(), expected.shape());
+    const std::size_t inputs = file.inputs().size();
+    if (inputs != model.inputs.size())
+        throw Error(options.program, "it takes " + std::to_string(inputs) + " inputs, and the model " +
+                                         std::to_string(model.inputs.size()));
+    const Samples samples = options.data.read(model.inputs);
+    const std::vector<Tensor> expected = run_float(*model.module, samples);
+    const std::vector<Tensor> given =
+        file.run_real(file.takes_pixels() ? options.data.read_pixels(model.inputs) : samples);
+    check_outputs(options, expected, given);
+    std::vector<OutputMetrics> metrics;
+    for (std::size_t i = 0; i < given.size(); ++i) metrics.push_back(metrics_of(expected[i], given[i]));
     Report report(options.is_json);
-    report.count("samples", samples.extent(0));
-    report.number("SQNR", sqnr_of(expected, given), "dB");
-    report.number("cosine", comparison.cosine());
-    report.number("mean error", comparison.l1());
-    report.number("largest error", comparison.atol());
-    if (expected.rank() == 2) report.count("same class", count_equal(classes_of(expected), classes_of(given)));
+    report.count("samples", samples.front().extent(0));
+    report_metrics(report, model.outputs, metrics);
+    if (expected.size() == 1 && expected[0].rank() == 2)
+        report.count("same class", count_equal(classes_of(expected[0]), classes_of(given[0])));
     report.print();
     return 0;
 }
 
 }  // namespace
-
-void add_check(CLI::App& app, Action& action) {
-    auto options = std::make_shared<CheckOptions>();
-    CLI::App* command =
-        app.add_subcommand("check", "which operators of a model lower for a target, before any calibration");
-    command->add_option("model", options->model, "ONNX file of the float model")->required()->option_text("MODEL");
-    command->add_option("--target", options->targets, "one or more; default: all")
-        ->check(CLI::IsMember(target_names()))
-        ->option_text("NAME...");
-    command->add_option("--dtype", options->dtype, "int8 or int16; default: int8")
-        ->check(CLI::IsMember({"int8", "int16"}))
-        ->option_text("TYPE");
-    command
-        ->add_option("--shape", options->shape, "of the input, with its samples: what depends on shapes is checked too")
-        ->check(above_zero())
-        ->expected(1, max_rank)
-        ->option_text("EXTENT...");
-    command->add_flag("--json", options->is_json, "print one JSON object");
-    add_examples(*command, {"intq check model.onnx", "intq check model.onnx --target litert --shape 1 3 224 224"});
-    command->callback([options, &action] { action = [options] { return check(*options); }; });
-}
 
 void add_compare(CLI::App& app, Action& action) {
     auto options = std::make_shared<CompareOptions>();

@@ -25,7 +25,7 @@ public:
                  const std::string& dtype) {
         options.set_uniform(dtype);
         lowered_ =
-            std::make_unique<LoweredModel>(lower(convert_fx(*prepare(model, samples, options)), options.table()));
+            std::make_unique<LoweredModel>(lower(convert_fx(*prepare(model, {samples}, options)), options.table()));
     }
 
     void run(const Tensor& sample) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// Samples out of a .npy file or out of a folder of pictures.
+// Samples for each input, out of .npy files, an archive of arrays, or a folder of pictures.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "options.hpp"
 #include "pictures.hpp"
@@ -46,24 +49,147 @@ void check_normalization(const std::string& path, const Tensor& pixels, const ch
             throw Error(std::string(option) + " of " + std::to_string(number) + " has no meaning");
 }
 
-/// What the file or folder holds: float32, or uint8 images.
+/// Where the samples of one input come from.
+struct Source {
+    std::string where;              // for messages: the path, and of an archive the array
+    std::string path;               // a file or a folder
+    std::optional<Tensor> array{};  // of an archive
+};
+
+/// What a source holds: float32, or uint8 images.
 ///
 /// @param codes  another type that is taken, that of a program's codes
-Tensor read_stored(const std::string& path, const std::vector<index_t>& input, index_t count,
+Tensor read_stored(const Source& source, const std::vector<index_t>& input, index_t count,
                    DType codes = DType::float32) {
     std::error_code ignored;
-    const bool is_folder = std::filesystem::is_directory(path, ignored);
-    const Tensor samples = is_folder ? read_pictures(path, input, count) : load_npy(path);
+    const bool is_folder = std::filesystem::is_directory(source.path, ignored);
+    const Tensor samples = source.array ? *source.array
+                           : is_folder  ? read_pictures(source.path, input, count)
+                                        : load_npy(source.path);
     const bool is_uint8 = samples.dtype() == DType::uint8;
     if ((samples.dtype() != DType::float32 && samples.dtype() != codes && !is_uint8) || samples.rank() < 2)
-        throw Error(path, std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, ...)") +
-                              (codes == DType::float32 ? "" : std::string(", or ") + name_of(codes)) + "; given " +
-                              name_of(samples.dtype()) + " " + intq::to_string(samples.shape()));
-    if (samples.size() == 0) throw Error(path, "it is empty; give at least one sample");
+        throw Error(source.where,
+                    std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, ...)") +
+                        (codes == DType::float32 ? "" : std::string(", or ") + name_of(codes)) + "; given " +
+                        name_of(samples.dtype()) + " " + intq::to_string(samples.shape()));
+    if (samples.size() == 0) throw Error(source.where, "it is empty; give at least one sample");
     if (!fits(samples.shape(), input))
-        throw Error(path, "the shape " + intq::to_string(samples.shape()) + " does not fit: the model takes " +
-                              describe_input(input));
+        throw Error(source.where, "the shape " + intq::to_string(samples.shape()) + " does not fit: the model takes " +
+                                      describe_input(input));
     return count > 0 ? samples.batch(0, std::min(count, samples.extent(0))) : samples;
+}
+
+/// Finite real numbers of what a source holds, normalized where they are images.
+Tensor real_numbers(const Source& source, const NormalizeOptions& normalize, const Tensor& samples) {
+    if (samples.dtype() == DType::uint8) {
+        check_normalization(source.where, samples, "--mean", normalize.mean);
+        check_normalization(source.where, samples, "--deviation", normalize.deviation);
+        return normalize_images(samples, normalize.mean, normalize.deviation);
+    }
+    const Tensor row = samples.contiguous().reshape(Shape(samples.size()));
+    throw_if_failed(kernels::check_finite(row.view<float, 1>(), OpKind::quantize), source.where);
+    return samples;
+}
+
+void refuse_normalization_of(const std::string& where, const NormalizeOptions& normalize) {
+    if (!normalize.mean.empty() || !normalize.deviation.empty())
+        throw Error(where, "--mean and --deviation are for uint8 images, and these are float32");
+}
+
+std::vector<std::string> names_of(const std::vector<InputInfo>& inputs) {
+    std::vector<std::string> names;
+    for (const InputInfo& input : inputs) names.push_back(input.name);
+    return names;
+}
+
+std::string list_of(const std::vector<InputInfo>& inputs) {
+    std::string text;
+    for (const InputInfo& input : inputs) text += (text.empty() ? "" : ", ") + in_quotes(input.name);
+    return text;
+}
+
+/// The arrays of an archive, by the names of the inputs.
+std::vector<Source> sources_of_archive(const std::string& path, const std::vector<InputInfo>& inputs) {
+    const std::vector<io::NamedArray> arrays = io::read_npz(path);
+    std::vector<Source> sources;
+    for (const InputInfo& input : inputs) {
+        const auto has_name = [&](const io::NamedArray& array) { return array.name == input.name; };
+        const auto found = std::find_if(arrays.begin(), arrays.end(), has_name);
+        if (found == arrays.end())
+            throw Error(path, "it holds no array for the input " + in_quotes(input.name) + "; the inputs are " +
+                                  list_of(inputs));
+        const std::string where = path + ": " + in_quotes(found->name);
+        sources.push_back({where, path, to_tensor(found->array, where)});
+    }
+    for (const io::NamedArray& array : arrays) {
+        const auto has_name = [&](const InputInfo& input) { return input.name == array.name; };
+        if (std::none_of(inputs.begin(), inputs.end(), has_name))
+            throw Error(path,
+                        "the model has no input " + in_quotes(array.name) + "; its inputs are " + list_of(inputs));
+    }
+    return sources;
+}
+
+/// NAME and FILE of a word; no NAME where the model has one input and the word does not begin with its name.
+std::pair<std::string, std::string> name_and_file(const std::string& word, const std::vector<InputInfo>& inputs) {
+    for (const InputInfo& input : inputs)  // a name may hold the sign, too
+        if (word.rfind(input.name + "=", 0) == 0) return {input.name, word.substr(input.name.size() + 1)};
+    if (inputs.size() == 1) return {"", word};
+    const std::size_t sign = word.find('=');
+    if (sign == word.npos)
+        throw Error(word, "the model has " + std::to_string(inputs.size()) + " inputs, " + list_of(inputs) +
+                              "; give --data NAME=FILE for each of them, or a .npz file with an array for each");
+    const std::string name = word.substr(0, sign);
+    throw Error("--data " + word,
+                "the model has no input " + in_quotes(name) + "; nearest: " + nearest_names(name, names_of(inputs)));
+}
+
+/// A source for each input, in their order.
+std::vector<Source> sources_of(const std::vector<std::string>& words, const std::vector<InputInfo>& inputs) {
+    if (words.size() == 1 && std::filesystem::path(words[0]).extension() == ".npz" &&
+        std::none_of(inputs.begin(), inputs.end(),
+                     [&](const InputInfo& input) { return words[0].rfind(input.name + "=", 0) == 0; }))
+        return sources_of_archive(words[0], inputs);
+    std::map<std::string, Source> by_name;
+    for (const std::string& word : words) {
+        auto [name, file] = name_and_file(word, inputs);
+        if (name.empty()) name = inputs.front().name;
+        if (!by_name.emplace(name, Source{file, file}).second)
+            throw Error("--data " + word, "the input " + in_quotes(name) + " has its samples already");
+    }
+    std::vector<Source> sources;
+    for (const InputInfo& input : inputs) {
+        const auto found = by_name.find(input.name);
+        if (found == by_name.end())
+            throw Error("--data names no file for the input " + in_quotes(input.name) + "; the inputs are " +
+                        list_of(inputs));
+        sources.push_back(found->second);
+    }
+    return sources;
+}
+
+/// Throws for inputs that have other numbers of samples.
+void check_counts(const std::vector<Source>& sources, const Samples& samples) {
+    for (std::size_t i = 1; i < samples.size(); ++i)
+        if (samples[i].extent(0) != samples[0].extent(0))
+            throw Error(sources[i].where, "it has " + std::to_string(samples[i].extent(0)) + " samples, and " +
+                                              sources[0].where + " has " + std::to_string(samples[0].extent(0)) +
+                                              "; each input takes as many");
+}
+
+/// Real numbers for each input.
+Samples read_reals(const std::vector<Source>& sources, const std::vector<InputInfo>& inputs,
+                   const NormalizeOptions& normalize, index_t count) {
+    Samples samples;
+    bool has_images = false;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+        const Tensor stored = read_stored(sources[i], inputs[i].extents, count);
+        has_images |= stored.dtype() == DType::uint8;
+        samples.push_back(real_numbers(sources[i], normalize, stored));
+    }
+    if (!has_images) refuse_normalization_of(sources.front().where, normalize);
+    check_counts(sources, samples);
+    return samples;
 }
 
 }  // namespace
@@ -80,10 +206,12 @@ void NormalizeOptions::add_to(CLI::App& command) {
 
 void DataOptions::add_to(CLI::App& command, const std::string& what, bool is_required) {
     auto* data = command
-                     .add_option("--data", path,
+                     .add_option("--data", words,
                                  what +
                                      ": a .npy file, float32, or uint8 images with --mean and --deviation; or a "
-                                     "folder of PNG and JPEG pictures, which are uint8 images")
+                                     "folder of PNG and JPEG pictures, which are uint8 images. For several inputs: "
+                                     "--data NAME=FILE for each, or a .npz file with an array for each")
+                     ->allow_extra_args(false)
                      ->option_text("FILE|FOLDER");
     normalize.add_to(command);
     command.add_option("--count", count, "use only the first COUNT samples")->check(above_zero())->option_text("COUNT");
@@ -93,43 +221,59 @@ void DataOptions::add_to(CLI::App& command, const std::string& what, bool is_req
     group_options(command, "Data", {"--data", "--count"});
 }
 
-Tensor DataOptions::read(const std::vector<index_t>& input) const {
-    return read_samples(path, normalize, input, count);
+std::vector<std::string> DataOptions::paths() const {
+    std::vector<std::string> paths = words;
+    for (const std::string& word : words)
+        for (std::size_t sign = word.find('='); sign != word.npos; sign = word.find('=', sign + 1))
+            paths.push_back(word.substr(sign + 1));
+    return paths;
 }
 
-Tensor DataOptions::read_pixels(const std::vector<index_t>& input) const {
-    const Tensor pixels = read_stored(path, input, count);
-    if (pixels.dtype() == DType::uint8) return pixels;
-    throw Error(path, std::string("the program takes pixels, uint8 images (N, C, H, W); given ") +
-                          name_of(pixels.dtype()) + " " + intq::to_string(pixels.shape()));
+Samples DataOptions::read(const std::vector<InputInfo>& inputs) const {
+    return read_reals(sources_of(words, inputs), inputs, normalize, count);
 }
 
-Tensor DataOptions::read_for(const ProgramFile& program) const {
-    if (program.takes_codes()) {
-        const Tensor stored = read_stored(path, program.input(), count, program.input_type());
-        return stored.dtype() == program.input_type() ? stored : program.codes_of(read(program.input()));
+Samples DataOptions::read_pixels(const std::vector<InputInfo>& inputs) const {
+    const std::vector<Source> sources = sources_of(words, inputs);
+    const Tensor pixels = read_stored(sources.front(), inputs.front().extents, count);
+    if (pixels.dtype() == DType::uint8) return {pixels};
+    throw Error(sources.front().where, std::string("the program takes pixels, uint8 images (N, C, H, W); given ") +
+                                           name_of(pixels.dtype()) + " " + intq::to_string(pixels.shape()));
+}
+
+Samples DataOptions::read_for(const ProgramFile& program) const {
+    const std::vector<InputInfo> inputs = program.inputs();
+    const std::vector<Source> sources = sources_of(words, inputs);
+    if (program.takes_pixels()) {
+        if (!normalize.mean.empty() || !normalize.deviation.empty())
+            throw Error(sources.front().where,
+                        "the program takes pixels, and holds their mean and deviation itself; leave out --mean and "
+                        "--deviation");
+        return read_pixels(inputs);
     }
-    if (!program.takes_pixels()) return read(program.input());
-    if (!normalize.mean.empty() || !normalize.deviation.empty())
-        throw Error(path,
-                    "the program takes pixels, and holds their mean and deviation itself; leave out --mean and "
-                    "--deviation");
-    return read_pixels(program.input());
+    Samples samples;
+    bool has_images = false, takes_reals = false;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const bool takes_codes = program.takes_codes(i);
+        const DType type = takes_codes ? program.input_type(i) : DType::float32;
+        Tensor stored = read_stored(sources[i], inputs[i].extents, count, type);
+        has_images |= stored.dtype() == DType::uint8;
+        takes_reals |= stored.dtype() == DType::float32;
+        if (takes_codes && stored.dtype() == type) {
+            samples.push_back(std::move(stored));
+            continue;
+        }
+        const Tensor reals = real_numbers(sources[i], normalize, stored);
+        samples.push_back(takes_codes ? program.codes_of(i, reals) : reals);
+    }
+    if (takes_reals && !has_images) refuse_normalization_of(sources.front().where, normalize);
+    check_counts(sources, samples);
+    return samples;
 }
 
 Tensor read_samples(const std::string& path, const NormalizeOptions& normalize, const std::vector<index_t>& input,
                     index_t count) {
-    const Tensor samples = read_stored(path, input, count);
-    if (samples.dtype() == DType::uint8) {
-        check_normalization(path, samples, "--mean", normalize.mean);
-        check_normalization(path, samples, "--deviation", normalize.deviation);
-        return normalize_images(samples, normalize.mean, normalize.deviation);
-    }
-    if (!normalize.mean.empty() || !normalize.deviation.empty())
-        throw Error(path, "--mean and --deviation are for uint8 images, and these are float32");
-    const Tensor row = samples.contiguous().reshape(Shape(samples.size()));
-    throw_if_failed(kernels::check_finite(row.view<float, 1>(), OpKind::quantize), path);
-    return samples;
+    return read_reals({{path, path}}, {{"", input}}, normalize, count).front();
 }
 
 }  // namespace intq_tool

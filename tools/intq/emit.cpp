@@ -144,9 +144,9 @@ void write_onnx(const EmitOptions& options, const FloatModel& model, const quant
     namespace onnx = interop::onnx;
     onnx::ExportOptions write;
     write.form = options.onnx_form == "qdq" ? onnx::QuantizedForm::qdq : onnx::QuantizedForm::operators;
-    write.input_names = model.inputs;
+    for (const InputInfo& input : model.inputs) write.input_names.push_back(input.name);
     write.output_names = model.outputs;
-    for (const auto* names : {&model.inputs, &model.outputs})
+    for (const auto* names : {&write.input_names, &write.output_names})
         for (const std::string& name : *names) write.dynamic_axes[name] = {{0, "batch"}};
     onnx::export_to_onnx(quantized, options.output, write);
 }

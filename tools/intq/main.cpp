@@ -22,6 +22,27 @@ bool is_unknown_command(const CLI::App& app, int count, char** arguments) {
     return true;
 }
 
+/// Whether an argument looks like an option and is none of the command's; says so with the nearest names, before the
+/// parser names what else is missing.
+bool is_unknown_option(const CLI::App& app, int count, char** arguments) {
+    const CLI::App* command = &app;
+    const auto begins_as_option = [](const std::string& word) { return word.size() > 2 && word.rfind("--", 0) == 0; };
+    for (const CLI::App* each : app.get_subcommands(nullptr))
+        if (count > 1 && each->get_name() == arguments[1]) command = each;
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command->get_options())
+        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (int i = 1; i < count && std::string(arguments[i]) != "--"; ++i) {
+        const std::string word = arguments[i], name = word.substr(0, word.find('='));
+        if (!begins_as_option(word) || std::find(names.begin(), names.end(), name) != names.end()) continue;
+        std::fprintf(stderr, "intq: %s has no option %s; nearest: %s\n",
+                     command == &app ? "the program" : command->get_name().c_str(), intq::in_quotes(name).c_str(),
+                     intq::nearest_names(name, names).c_str());
+        return true;
+    }
+    return false;
+}
+
 int run(int count, char** arguments) {
     CLI::App app;
     app.name("intq");
@@ -48,7 +69,7 @@ int run(int count, char** arguments) {
     intq_tool::add_examples(app, {"intq check model.onnx --target tflite",
                                   "intq quantize model.onnx --data data.npy --target tflite -o model.intq",
                                   "intq info model.intq", "intq compare model.onnx model.intq --data test.npy"});
-    if (is_unknown_command(app, count, arguments)) return 2;
+    if (is_unknown_command(app, count, arguments) || is_unknown_option(app, count, arguments)) return 2;
     try {
         app.parse(count, arguments);
     } catch (const CLI::ParseError& error) {

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -51,14 +53,51 @@ const kernels::KernelTable& find_table(const std::string& target, const std::str
 
 // --- models ---------------------------------------------------------------------------------------------------------
 
-FloatModel read_model(const std::string& path) {
+interop::onnx::Model read_onnx(const std::string& path) {
     if (std::filesystem::path(path).extension() == ".tflite")
         throw Error(path,
                     "is a TFLite model, and this command takes ONNX; `intq codegen` and `intq run` take TFLite "
                     "models of codes");
     if (is_program_file(path))
         throw Error(path, "is a program file, and this command takes an ONNX model; `intq info` describes it");
-    const interop::onnx::Model file = interop::onnx::read_model(path);
+    return interop::onnx::read_model(path);
+}
+
+std::vector<InputInfo> inputs_of(const interop::onnx::Model& file) {
+    std::vector<InputInfo> inputs;
+    for (const auto& input : file.graph.inputs) {
+        const auto has_value = [&](const auto& tensor) { return tensor.name == input.name; };
+        const auto& values = file.graph.initializers;
+        if (std::none_of(values.begin(), values.end(), has_value)) inputs.push_back({input.name, input.shape});
+    }
+    return inputs;
+}
+
+namespace {
+
+/// Puts DeQuantStubs before the outputs of a model that has several, with the names of these, by which a program then
+/// knows them.
+void name_outputs(graph::GraphModule& model, const std::vector<std::string>& names) {
+    graph::Node& output = model.graph().output_node();
+    if (names.size() < 2) return;
+    std::map<graph::Node*, std::string> stubs;
+    for (std::size_t i = 0; i < output.operands().size() && i < names.size(); ++i)
+        stubs.emplace(output.operands()[i], names[i]);
+    for (graph::Node* value : output.inputs()) {
+        if (value->op() == graph::Op::placeholder) continue;
+        std::string name = stubs.at(value);
+        const auto is_of_names = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+        std::replace_if(
+            name.begin(), name.end(), [&](char c) { return !is_of_names(c); }, '_');
+        if (name.empty()) name = "output";
+        while (model.has_child(name)) name += "_";
+        model.add_child(name, std::make_shared<nn::DeQuantStub>());
+        const auto at = model.graph().before(output);
+        output.replace_input(*value, model.graph().call_module(name, {*value}));
+    }
+}
+
+FloatModel model_of(const std::string& path, const interop::onnx::Model& file) {
     FloatModel model;
     try {
         model.module = interop::onnx::import_model(file);
@@ -66,46 +105,59 @@ FloatModel read_model(const std::string& path) {
         throw Error(path, error);
     }
     model.module->eval();
-    add_stubs(*model.module);
-    for (const auto& input : file.graph.inputs) {
-        const auto has_value = [&](const auto& tensor) { return tensor.name == input.name; };
-        const auto& values = file.graph.initializers;
-        if (std::any_of(values.begin(), values.end(), has_value)) continue;
-        if (model.inputs.empty()) model.input = input.shape;
-        model.inputs.push_back(input.name);
-    }
+    model.inputs = inputs_of(file);
     for (const auto& node : file.graph.nodes) model.is_quantized |= node.op_type == "QuantizeLinear";
     for (const auto& output : file.graph.outputs) model.outputs.push_back(output.name);
+    name_outputs(*model.module, model.outputs);
+    add_stubs(*model.module);
     return model;
+}
+
+}  // namespace
+
+FloatModel read_model(const std::string& path) { return model_of(path, read_onnx(path)); }
+
+void require_unquantized(const std::string& path, const interop::onnx::Model& file) {
+    for (const auto& node : file.graph.nodes)
+        if (node.op_type == "QuantizeLinear")
+            throw Error(
+                path, "the model is quantized already, it holds QuantizeLinear; `intq run` and `intq compare` take it");
 }
 
 FloatModel read_unquantized_model(const std::string& path) {
-    FloatModel model = read_model(path);
-    if (model.is_quantized)
-        throw Error(path,
-                    "the model is quantized already, it holds QuantizeLinear; `intq run` and `intq compare` take it");
-    return model;
+    const interop::onnx::Model file = read_onnx(path);
+    require_unquantized(path, file);
+    return model_of(path, file);
 }
 
-void require_one_input(const std::string& path, const FloatModel& model) {
-    if (model.inputs.size() > 1)
-        throw Error(path, "it has " + std::to_string(model.inputs.size()) + " inputs, " + in_quotes(model.inputs[0]) +
-                              ", " + in_quotes(model.inputs[1]) + " ...; this command takes models of one");
+void require_one_input_and_output(const std::string& path, const FloatModel& model) {
+    const auto refuse = [&](const char* what, const std::string& first, const std::string& second, std::size_t count) {
+        throw Error(path, "it has " + std::to_string(count) + " " + what + ", " + in_quotes(first) + ", " +
+                              in_quotes(second) + (count > 2 ? " ..." : "") + "; this command takes models of one");
+    };
+    if (model.inputs.size() > 1) refuse("inputs", model.inputs[0].name, model.inputs[1].name, model.inputs.size());
+    if (model.outputs.size() > 1) refuse("outputs", model.outputs[0], model.outputs[1], model.outputs.size());
 }
 
-Tensor run_float(graph::GraphModule& model, const Tensor& samples, index_t batch) {
-    std::vector<Tensor> parts;
-    io::Progress progress("float model", samples.extent(0));
-    for (index_t first = 0; first < samples.extent(0); first += batch) {
-        const index_t count = std::min(batch, samples.extent(0) - first);
-        const nn::Value value = model(samples.batch(first, count));
-        const std::vector<Tensor> outputs = nn::tensors_of(value);
-        if (outputs.size() != 1)
-            throw Error("the model gives " + std::to_string(outputs.size()) + " outputs; this command takes one");
-        parts.push_back(outputs.front());
-        progress.update(first + count);
+Samples first_of(const Samples& samples, index_t count) {
+    Samples first;
+    for (const Tensor& each : samples) first.push_back(each.batch(0, std::min(count, each.extent(0))));
+    return first;
+}
+
+std::vector<Tensor> run_float(graph::GraphModule& model, const Samples& samples, index_t batch) {
+    const BatchSource source = batches_of(samples, batch);
+    std::vector<std::vector<Tensor>> parts;  // of each output
+    io::Progress progress("float model", static_cast<std::int64_t>(source.count));
+    for (std::size_t i = 0; i < source.count; ++i) {
+        const std::vector<Tensor> outputs = nn::tensors_of(model.dispatch("forward", source.values(i)));
+        parts.resize(outputs.size());
+        for (std::size_t output = 0; output < outputs.size(); ++output) parts[output].push_back(outputs[output]);
+        progress.update(static_cast<std::int64_t>(i + 1));
     }
-    return nn::float_operators::cat(parts, 0);
+    std::vector<Tensor> outputs;
+    for (const std::vector<Tensor>& part : parts) outputs.push_back(nn::float_operators::cat(part, 0));
+    return outputs;
 }
 
 // --- outputs --------------------------------------------------------------------------------------------------------
@@ -268,26 +320,30 @@ struct Calibrated {
     CalibrationReport report;
 };
 
-Calibrated calibrated(const graph::GraphModule& fused, const Tensor& calibration, const QuantizeOptions& options) {
+Calibrated calibrated(const graph::GraphModule& fused, const Samples& calibration, const QuantizeOptions& options) {
+    // Two samples, so that what mixes them is refused before the calibration.
     auto prepared = prepare_calibration_fx(fused, options.mapping(), options.table().policy(),
-                                           {.example_inputs = {calibration.batch(0, 1)}});
-    io::Progress progress("calibration", calibration.extent(0));
-    CalibrationReport report = calibrate(*prepared, calibration, batch_size, [&](std::size_t done, std::size_t) {
-        progress.update(std::min<std::int64_t>(static_cast<std::int64_t>(done) * batch_size, calibration.extent(0)));
-    });
+                                           {.example_inputs = first_of(calibration, 2)});
+    const index_t samples = calibration.front().extent(0);
+    io::Progress progress("calibration", samples);
+    CalibrationOptions run;
+    run.progress = [&](std::size_t done, std::size_t) {
+        progress.update(std::min<std::int64_t>(static_cast<std::int64_t>(done) * batch_size, samples));
+    };
+    CalibrationReport report = calibrate(*prepared, batches_of(calibration, batch_size), run);
     return {std::move(prepared), std::move(report)};
 }
 
 }  // namespace
 
-std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Tensor& calibration,
+std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Samples& calibration,
                                        const QuantizeOptions& options, PrepareNotes* notes) {
     const arith::PolicyRecord& policy = options.table().policy();
     const auto fused = fuse_fx(model, {.fused_add = policy.fused_add});
     auto [prepared, report] = calibrated(*fused, calibration, options);
     // Small enough batches that some are left to judge.
     const BatchSource samples =
-        batches_of(calibration, std::clamp<index_t>((calibration.extent(0) + 3) / 4, 1, batch_size));
+        batches_of(calibration, std::clamp<index_t>((calibration.front().extent(0) + 3) / 4, 1, batch_size));
     PrepareNotes found;
     const auto keep = [&](const char* name, const improve::BetterOf& choice) {
         found.improvements.push_back({name, to_string(choice)});

@@ -20,6 +20,18 @@ namespace intq_tool {
 using intq::Error;
 using intq::Tensor;
 
+/// What a model or a program takes as one of its inputs.
+struct InputInfo {
+    std::string name;
+    std::vector<intq::index_t> extents;  // -1 for an open one; empty: not said
+};
+
+/// A tensor for each input of a model, with one number of samples.
+using Samples = std::vector<Tensor>;
+
+/// The first samples of each input.
+Samples first_of(const Samples& samples, intq::index_t count);
+
 /// How bytes become the values that a network was trained on.
 struct NormalizeOptions {
     std::vector<float> mean, deviation;  // one number, or one a channel
@@ -29,7 +41,7 @@ struct NormalizeOptions {
 
 /// Finite float32 samples (N, ...) of a .npy file, or of a folder of pictures.
 ///
-/// @param input  extents of the model's input, see FloatModel
+/// @param input  extents of the model's input, see InputInfo
 /// @param count  the first samples that are read; 0: all
 Tensor read_samples(const std::string& path, const NormalizeOptions& normalize, const std::vector<intq::index_t>& input,
                     intq::index_t count = 0);
@@ -38,16 +50,19 @@ struct ProgramFile;
 
 /// Images or other samples, as the options of a command name them.
 struct DataOptions {
-    std::string path;
+    std::vector<std::string> words;  // a file or folder, an archive, or NAME=FILE for each input
     NormalizeOptions normalize;
     int count = 0;  // 0: all
 
     void add_to(CLI::App& command, const std::string& what, bool is_required = true);
-    Tensor read(const std::vector<intq::index_t>& input) const;
-    /// Images as they are stored.
-    Tensor read_pixels(const std::vector<intq::index_t>& input) const;
+    bool is_given() const { return !words.empty(); }
+    /// The files that the words name, whatever the inputs.
+    std::vector<std::string> paths() const;
+    Samples read(const std::vector<InputInfo>& inputs) const;
+    /// Images as they are stored, of a model of one input.
+    Samples read_pixels(const std::vector<InputInfo>& inputs) const;
     /// What a program takes: real numbers, pixels, or codes, of which real numbers are made.
-    Tensor read_for(const ProgramFile& program) const;
+    Samples read_for(const ProgramFile& program) const;
 };
 
 /// How a model is quantized.
@@ -76,36 +91,45 @@ const intq::kernels::KernelTable& find_table(const std::string& target, const st
 /// An ONNX model with stubs at its inputs and outputs, and what its file says of them.
 struct FloatModel {
     std::shared_ptr<intq::graph::GraphModule> module;
-    std::vector<std::string> inputs, outputs;  // names
-    std::vector<intq::index_t> input;          // extents of the first input, -1 for an open one; empty: not said
-    bool is_quantized = false;                 // it holds QuantizeLinear
+    std::vector<InputInfo> inputs;
+    std::vector<std::string> outputs;  // names
+    bool is_quantized = false;         // it holds QuantizeLinear
 };
 FloatModel read_model(const std::string& path);
+/// The file alone, which import_model() may refuse; throws for a file of another kind.
+intq::interop::onnx::Model read_onnx(const std::string& path);
+/// What a file says of its inputs.
+std::vector<InputInfo> inputs_of(const intq::interop::onnx::Model& file);
+/// Throws for a file that holds quantized operators, which are quantized already.
+void require_unquantized(const std::string& path, const intq::interop::onnx::Model& file);
 /// The same; throws for a model that holds quantized operators, which are quantized already.
 FloatModel read_unquantized_model(const std::string& path);
-/// Throws for a model of several inputs, of which the samples of a command are one.
-void require_one_input(const std::string& path, const FloatModel& model);
-/// The model in float, some samples at a time.
-Tensor run_float(intq::graph::GraphModule& model, const Tensor& samples, intq::index_t batch = 16);
+/// Throws for a model of several inputs or outputs, where a command takes one.
+void require_one_input_and_output(const std::string& path, const FloatModel& model);
+/// The outputs of the model in float, some samples at a time.
+std::vector<Tensor> run_float(intq::graph::GraphModule& model, const Samples& samples, intq::index_t batch = 16);
 
 /// A program with its golden runs, and the kernels that run it.
 struct ProgramFile {
     intq::quantization::LoweredModel lowered;
     intq::runtime::GoldenRuns golden{};  // they live as long as the program
     const intq::kernels::KernelTable* table = nullptr;
+    std::vector<std::string> names_of_outputs{};  // in the model that it was made of; empty: those of the program
 
-    /// Extents and type of its first input.
-    std::vector<intq::index_t> input() const;
-    intq::DType input_type() const;
-    bool takes_pixels() const { return input_type() == intq::DType::uint8; }
-    /// Whether its input is int8 or int16 codes, as those of most TFLite models are.
-    bool takes_codes() const;
+    std::vector<InputInfo> inputs() const;
+    /// Names of its outputs; of several with one name, the later ones get a number.
+    std::vector<std::string> outputs() const;
+    intq::DType input_type(std::size_t input) const;
+    /// Whether an input is pixels; a program of pixels has no other input.
+    bool takes_pixels() const { return input_type(0) == intq::DType::uint8; }
+    /// Whether an input is int8 or int16 codes, as those of most TFLite models are.
+    bool takes_codes(std::size_t input) const;
     /// Codes of real samples, as LiteRT quantizes them.
-    Tensor codes_of(const Tensor& samples) const;
+    Tensor codes_of(std::size_t input, const Tensor& samples) const;
     /// Its outputs as real numbers.
     ///
-    /// @param samples  what the program takes, or real numbers for a program that takes codes
-    std::vector<Tensor> run_real(const Tensor& samples) const;
+    /// @param samples  what the program takes, or real numbers for inputs that are codes
+    std::vector<Tensor> run_real(const Samples& samples) const;
 };
 
 /// How a model becomes a program.
@@ -155,7 +179,7 @@ struct PrepareNotes {
 ///
 /// @param notes  null, or where it says what became of each option, and what the calibration found
 std::shared_ptr<intq::quantization::PreparedModel> prepare(const intq::graph::GraphModule& model,
-                                                           const Tensor& calibration, const QuantizeOptions& options,
+                                                           const Samples& calibration, const QuantizeOptions& options,
                                                            PrepareNotes* notes = nullptr);
 
 /// A result as lines for people, or as one JSON object.

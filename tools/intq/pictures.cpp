@@ -76,15 +76,24 @@ Extents extents_of(const std::string& folder, const std::vector<index_t>& input)
     return {input[1], input[2], input[3]};
 }
 
+/// What the decoder says of a picture, in words for who gave it.
+std::string reason_of(const char* reason) {
+    const std::string text = reason == nullptr ? "" : reason;
+    if (text == "outofmem")
+        return "its data unpacks to more than the " + std::to_string(largest_picture_block) +
+               " bytes that a picture of its size can need";
+    if (text == "too large")
+        return "its width or height is too large: above " + std::to_string(STBI_MAX_DIMENSIONS) + " pixels";
+    return text.empty() ? "it is cut off" : text;
+}
+
 /// Decodes a picture behind the images that are there; fills in the extents that are open.
 void add_picture(const files::path& path, Extents& extents, std::vector<std::uint8_t>& images) {
     const std::vector<std::byte> bytes = io::read_file(path);
     const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
     const auto size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT32_MAX));
     const auto damaged = [&] {
-        const char* const reason = stbi_failure_reason();
-        const bool says_why = reason != nullptr && *reason != '\0';
-        return Error(path.string(), std::string("is no picture: ") + (says_why ? reason : "it is cut off"));
+        return Error(path.string(), "cannot be read as a picture: " + reason_of(stbi_failure_reason()));
     };
     largest_picture_block = std::size_t{1} << 20;
     int width = 0, height = 0, channels = 0;

@@ -84,12 +84,12 @@ void add_costs(const ProfileOptions& options, const std::vector<improve::LayerCo
 
 int profile(const ProfileOptions& options) {
     const FloatModel model = read_unquantized_model(options.model);
-    require_one_input(options.model, model);
+    require_one_input_and_output(options.model, model);
     if (options.folder.empty()) throw Error("--output names no folder");
-    const Tensor samples = options.data.read(model.input);
+    const Tensor samples = options.data.read(model.inputs).front();
     io::make_folder(options.folder);
     PrepareNotes notes;
-    const auto prepared = prepare(*model.module, samples, options.quantize, &notes);
+    const auto prepared = prepare(*model.module, {samples}, options.quantize, &notes);
     analysis::QuantAnalysis analysis(model.module, prepared, "fake_quant", options.folder);
     const analysis::BadCase bad = analysis.auto_find_bad_case(analysis::cases_of(batches_of(samples, 1)));
     analysis.save_bad_case();

@@ -33,33 +33,54 @@ OwnedQParams owned(const runtime::ProgramTensor& tensor) {
 
 }  // namespace
 
-std::vector<index_t> ProgramFile::input() const {
+std::vector<InputInfo> ProgramFile::inputs() const {
     const runtime::Program& program = lowered.program().program();
-    const Shape& shape = program.tensor(program.inputs[0]).shape;
-    std::vector<index_t> extents;
-    for (int axis = 0; axis < shape.rank; ++axis) extents.push_back(shape[axis]);
-    return extents;
+    std::vector<InputInfo> inputs;
+    for (const std::int32_t index : program.inputs) {
+        const runtime::ProgramTensor& tensor = program.tensor(index);
+        inputs.push_back({tensor.name, {}});
+        for (int axis = 0; axis < tensor.shape.rank; ++axis) inputs.back().extents.push_back(tensor.shape[axis]);
+    }
+    return inputs;
 }
 
-DType ProgramFile::input_type() const {
+std::vector<std::string> ProgramFile::outputs() const {
     const runtime::Program& program = lowered.program().program();
-    return program.tensor(program.inputs[0]).dtype;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+        const bool is_named = names_of_outputs.size() == program.outputs.size();
+        const std::string name = is_named ? names_of_outputs[i] : program.tensor(program.outputs[i]).name;
+        std::string free = name;
+        for (int k = 1; std::find(names.begin(), names.end(), free) != names.end(); ++k)
+            free = name + "_" + std::to_string(k);
+        names.push_back(free);
+    }
+    return names;
 }
 
-bool ProgramFile::takes_codes() const { return input_type() == DType::int8 || input_type() == DType::int16; }
-
-Tensor ProgramFile::codes_of(const Tensor& samples) const {
+DType ProgramFile::input_type(std::size_t input) const {
     const runtime::Program& program = lowered.program().program();
-    const runtime::ProgramTensor& x = program.tensor(program.inputs[0]);
+    return program.tensor(program.inputs[input]).dtype;
+}
+
+bool ProgramFile::takes_codes(std::size_t input) const {
+    return input_type(input) == DType::int8 || input_type(input) == DType::int16;
+}
+
+Tensor ProgramFile::codes_of(std::size_t input, const Tensor& samples) const {
+    const runtime::Program& program = lowered.program().program();
+    const runtime::ProgramTensor& x = program.tensor(program.inputs[input]);
     interop::tflite::ProgramEnd end{x.name, {}, owned(x), true};
     for (int axis = 0; axis < x.shape.rank; ++axis)
         end.dims.push_back(x.shape[interop::tflite::program_axis(axis, static_cast<std::size_t>(x.shape.rank))]);
     return interop::tflite::quantize_input(samples, end);
 }
 
-std::vector<Tensor> ProgramFile::run_real(const Tensor& samples) const {
-    const Tensor x = takes_codes() && samples.dtype() == DType::float32 ? codes_of(samples) : samples;
-    std::vector<Tensor> results = lowered.run(std::span(&x, 1));
+std::vector<Tensor> ProgramFile::run_real(const Samples& samples) const {
+    Samples given = samples;
+    for (std::size_t i = 0; i < given.size(); ++i)
+        if (takes_codes(i) && given[i].dtype() == DType::float32) given[i] = codes_of(i, given[i]);
+    std::vector<Tensor> results = lowered.run(given);
     const runtime::Program& program = lowered.program().program();
     for (std::size_t i = 0; i < results.size(); ++i)
         if (results[i].dtype() != DType::float32)
@@ -121,7 +142,10 @@ ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) 
     if (extension == ".tflite") {
         const kernels::KernelTable& table =
             find_table(choice.target.empty() ? "litert" : choice.target, choice.backend);
-        return {LoweredModel(interop::tflite::import_file(path, table).program, nullptr), {}, &table};
+        const interop::tflite::ImportedProgram imported = interop::tflite::import_file(path, table);
+        ProgramFile file{LoweredModel(imported.program, nullptr), {}, &table};
+        for (const interop::tflite::ProgramEnd& output : imported.outputs) file.names_of_outputs.push_back(output.name);
+        return file;
     }
     if (!choice.target.empty())
         throw Error(path, "--target is for TFLite models; a program file has a target, and an ONNX model has fp32");
@@ -129,7 +153,10 @@ ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) 
     const kernels::KernelTable& table = find_table("fp32", choice.backend);
     const QuantizedGraph quantized = interop::onnx::import_quantized_file(path);
     try {
-        return {lower(quantized, table, choice.batch), {}, &table};
+        ProgramFile file{lower(quantized, table, choice.batch), {}, &table};
+        for (const auto& output : interop::onnx::read_model(path).graph.outputs)
+            file.names_of_outputs.push_back(output.name);
+        return file;
     } catch (const Error& error) {
         if (!read_model(path).is_quantized)
             throw Error(path, "is a model of real numbers; `intq quantize` makes a program of it");

@@ -44,20 +44,28 @@ struct Options {
     }
 };
 
-/// Adds how near the integers are, and throws where that is not near enough, or says nothing.
-void report_sqnr(const Options& options, Report& report, const Tensor& expected, const Tensor& given) {
+template <class Predicate> bool all_values(const Tensor& tensor, Predicate is_so) {
+    const Tensor values = tensor.contiguous();
+    return std::all_of(values.flat<float>().begin(), values.flat<float>().end(), is_so);
+}
+
+/// Adds how near the integers are, of several outputs the one that is farthest, and throws where that is not near
+/// enough, or says nothing.
+void report_sqnr(const Options& options, Report& report, const std::vector<std::string>& names,
+                 const std::vector<Tensor>& expected, const std::vector<Tensor>& given) {
     const std::string& output = options.emit.output;
-    const auto all = [](const Tensor& tensor, auto is_so) {
-        const Tensor values = tensor.contiguous();
-        return std::all_of(values.flat<float>().begin(), values.flat<float>().end(), is_so);
-    };
-    for (const Tensor& outputs : {expected, given})
-        if (!all(outputs, [](float value) { return std::isfinite(value); }))
-            throw Error(output,
-                        "not written: on these samples the outputs hold NaN or infinity, in float or in "
-                        "integers");
-    const double sqnr = sqnr_of(expected, given);
-    const bool is_zero = all(expected, [](float value) { return value == 0.0f; });
+    for (const auto* outputs : {&expected, &given})
+        for (const Tensor& each : *outputs)
+            if (!all_values(each, [](float value) { return std::isfinite(value); }))
+                throw Error(output,
+                            "not written: on these samples the outputs hold NaN or infinity, in float or in "
+                            "integers");
+    std::vector<double> all_sqnrs;
+    for (std::size_t i = 0; i < expected.size(); ++i) all_sqnrs.push_back(sqnr_of(expected[i], given.at(i)));
+    const auto worst = std::min_element(all_sqnrs.begin(), all_sqnrs.end());
+    const double sqnr = *worst;
+    const bool is_zero = all_values(expected[static_cast<std::size_t>(worst - all_sqnrs.begin())],
+                                    [](float value) { return value == 0.0f; });
     if (options.least_sqnr && std::isinf(sqnr))
         throw Error(output, std::string("not written: ") +
                                 (sqnr > 0 ? "all outputs on the samples are equal to those in float"
@@ -71,11 +79,15 @@ void report_sqnr(const Options& options, Report& report, const Tensor& expected,
         report.text("SQNR on these samples", "none: in float all outputs are 0");
     else
         report.number("SQNR on these samples", sqnr, "dB");
+    if (expected.size() < 2) return;
+    std::vector<std::vector<std::string>> rows;
+    for (std::size_t i = 0; i < expected.size(); ++i) rows.push_back({names.at(i), digits("%.7g", all_sqnrs[i])});
+    report.table("outputs", {{"output"}, {"SQNR", io::Align::right}}, rows);
 }
 
 /// Lowers, measures and writes a program.
-void write_lowered(const Options& options, const QuantizedGraph& quantized, const Tensor& samples,
-                   const Tensor& expected, Report& report) {
+void write_lowered(const Options& options, const QuantizedGraph& quantized, const Samples& samples,
+                   const std::vector<std::string>& names, const std::vector<Tensor>& expected, Report& report) {
     const kernels::KernelTable& table = options.table();
     const LoweredModel lowered = lower(quantized, table, {options.batch, options.image_inputs()});
     if (lowered.tail() != nullptr)
@@ -90,9 +102,8 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     report.count("arena", program.arena_bytes(), "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
-    report_sqnr(options, report, expected, lowered.run(samples));
-    const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));
-    const deploy::GoldenRecord golden = deploy::record_golden_runs(program, std::span(&first, 1));
+    report_sqnr(options, report, names, expected, lowered.run(samples));
+    const deploy::GoldenRecord golden = deploy::record_golden_runs(program, first_of(samples, options.golden));
     if (!options.emit.is("json")) report.count("golden runs", golden.count);
     // The drawing first: where it cannot be written, there is no program either.
     if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
@@ -100,8 +111,8 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
 }
 
 int quantize(const Options& options) {
-    const std::vector<std::string> inputs{options.model, options.data.path, options.quantize.costs,
-                                          options.quantize.sensitive_operators};
+    std::vector<std::string> inputs = options.data.paths();
+    inputs.insert(inputs.end(), {options.model, options.quantize.costs, options.quantize.sensitive_operators});
     require_writable(options.emit.output, inputs);
     if (!options.memory_drawing.empty()) {
         require_writable(options.memory_drawing, inputs);
@@ -109,14 +120,16 @@ int quantize(const Options& options) {
             throw Error(options.memory_drawing, "is both --output and --memory-svg");
     }
     const FloatModel model = read_unquantized_model(options.model);
-    require_one_input(options.model, model);
-    const Tensor samples = options.data.read(model.input);
+    if (!options.image_layout.empty() && model.inputs.size() > 1)
+        throw Error(options.model, "--image-input is for models of one input, and this one has " +
+                                       std::to_string(model.inputs.size()));
+    const Samples samples = options.data.read(model.inputs);
     // What the program takes.
-    const Tensor given = options.image_layout.empty() ? samples : options.data.read_pixels(model.input);
+    const Samples given = options.image_layout.empty() ? samples : options.data.read_pixels(model.inputs);
     PrepareNotes notes;
     const auto prepared = prepare(*model.module, samples, options.quantize, &notes);
     const QuantizedGraph quantized = convert_fx(*prepared);
-    const Tensor expected = run_float(*model.module, samples);
+    const std::vector<Tensor> expected = run_float(*model.module, samples);
     Report report(options.is_json);
     report.text("written", options.emit.output);
     report.text("form", options.emit.kind);
@@ -124,10 +137,11 @@ int quantize(const Options& options) {
     report.improvements(notes);
     if (options.emit.is("onnx")) {
         // An ONNX model may have parts in float, which a program has not.
-        report_sqnr(options, report, expected, HybridModel(quantized, options.table(), measured_batch).run(samples));
+        report_sqnr(options, report, model.outputs, expected,
+                    HybridModel(quantized, options.table(), measured_batch).run(samples));
         write_onnx(options.emit, model, quantized);
     } else {
-        write_lowered(options, quantized, given, expected, report);
+        write_lowered(options, quantized, given, model.outputs, expected, report);
     }
     report.warnings(notes);
     report.print();
@@ -168,14 +182,18 @@ ProgramFile read_for_board(const CodegenOptions& options) {
 }
 
 int codegen(const CodegenOptions& options) {
-    require_writable(options.emit.output, {options.program, options.data.path});
+    std::vector<std::string> inputs = options.data.paths();
+    inputs.push_back(options.program);
+    require_writable(options.emit.output, inputs);
     const ProgramFile file = read_for_board(options);
     const program::OwnedProgram& program = file.lowered.program();
+    if (options.emit.is("header") && program.program().max_batch != 1)
+        throw Error(options.program, "one run of it holds up to " + std::to_string(program.program().max_batch) +
+                                         " samples, and a header is generated for one: write the program with `intq "
+                                         "quantize --batch 1`, which is the default");
     deploy::GoldenRecord golden = deploy::copy_golden_runs(file.golden, program.program());
-    if (!options.data.path.empty()) {
-        const Tensor samples = options.data.read_for(file);
-        const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));
-        golden = deploy::record_golden_runs(program, std::span(&first, 1));
+    if (options.data.is_given()) {
+        golden = deploy::record_golden_runs(program, first_of(options.data.read_for(file), options.golden));
     } else if (!is_program_file(options.program)) {
         golden = deploy::record_golden_runs(program, {});  // on patterns
     }

@@ -19,20 +19,39 @@ struct RunOptions {
     bool is_json = false;
 };
 
+bool is_archive(const std::string& path) { return std::filesystem::path(path).extension() == ".npz"; }
+
+void write_outputs(const std::string& path, const std::vector<std::string>& names, const std::vector<Tensor>& outputs) {
+    if (!is_archive(path)) return io::write_npy(path, to_array(outputs[0]));
+    std::vector<io::NamedArray> arrays;
+    for (std::size_t i = 0; i < outputs.size(); ++i) arrays.push_back({names[i], to_array(outputs[i])});
+    io::write_npz(path, arrays);
+}
+
 int run(const RunOptions& options) {
-    require_writable(options.output, {options.program, options.data.path});
+    std::vector<std::string> inputs = options.data.paths();
+    inputs.push_back(options.program);
+    require_writable(options.output, inputs);
     const ProgramFile file = read_runnable(options.program, {options.backend, options.target, 16});
-    const Tensor samples = options.data.read_for(file);
-    const std::vector<Tensor> outputs = file.lowered.run(std::span(&samples, 1));
-    if (outputs.size() != 1)
-        throw Error(options.program,
-                    "it gives " + std::to_string(outputs.size()) + " outputs; this command writes one");
-    io::write_npy(options.output, to_array(outputs[0]));
+    const std::vector<std::string> names = file.outputs();
+    if (names.size() > 1 && !is_archive(options.output))
+        throw Error(options.output, options.program + " gives " + std::to_string(names.size()) + " outputs, " +
+                                        in_quotes(names[0]) + ", " + in_quotes(names[1]) +
+                                        (names.size() > 2 ? " ..." : "") +
+                                        "; name a .npz file, which holds an array for each");
+    const std::vector<Tensor> outputs = file.lowered.run(options.data.read_for(file));
+    write_outputs(options.output, names, outputs);
     Report report(options.is_json);
     report.text("written", options.output);
-    report.text("shape", intq::to_string(outputs[0].shape()));
-    report.text("dtype", name_of(outputs[0].dtype()));
+    if (outputs.size() == 1) {
+        report.text("shape", intq::to_string(outputs[0].shape()));
+        report.text("dtype", name_of(outputs[0].dtype()));
+    }
     report.text("backend", file.table->backend);
+    std::vector<std::vector<std::string>> rows;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+        rows.push_back({names[i], intq::to_string(outputs[i].shape()), name_of(outputs[i].dtype())});
+    if (outputs.size() > 1) report.table("outputs", {{"output"}, {"shape"}, {"dtype"}}, rows);
     report.print();
     return 0;
 }
@@ -120,13 +139,18 @@ void add_run(CLI::App& app, Action& action) {
     CLI::App* command = app.add_subcommand("run", "run a program file on samples");
     command->add_option("program", options->program, runnable_help)->required()->option_text("PROGRAM");
     options->data.add_to(*command, "samples");
-    command->add_option("-o,--output", options->output, "the outputs, .npy")->required()->option_text("FILE");
+    command
+        ->add_option("-o,--output", options->output,
+                     "the outputs: a .npy file, or a .npz file with an array for each output")
+        ->required()
+        ->option_text("FILE");
     command->add_option("--backend", options->backend, "kernels that shall run it")->option_text("NAME");
     add_tflite_target(*command, options->target);
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output", {"--output"});
     add_examples(*command, {"intq run model.intq --data test.npy -o logits.npy",
-                            "intq run model.tflite --data codes.npy -o codes_out.npy"});
+                            "intq run model.tflite --data codes.npy -o codes_out.npy",
+                            "intq run detector.intq --data image=a.npy --data size=b.npy -o outputs.npz"});
     command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

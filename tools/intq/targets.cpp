@@ -207,7 +207,7 @@ Comparison compare_targets(const std::vector<Configuration>& configurations, gra
                            const Data& data, const Arguments& arguments) {
     Comparison comparison;
     const index_t count = data.images.extent(0);
-    const Timed reference = timed(count, [&] { return run_float(model, data.images, arguments.batch); });
+    const Timed reference = timed(count, [&] { return run_float(model, {data.images}, arguments.batch).front(); });
     comparison.rows.push_back({"float", "float32", "-", accuracy(reference.logits, data),
                                correct(reference.logits, data), agreement(reference.logits, reference.logits), "-",
                                std::to_string(float_bytes(model)), "-",
@@ -289,8 +289,8 @@ void add_layers(Report& report, const std::vector<Configuration>& configurations
 int run(const Arguments& arguments) {
     const std::vector<Configuration> configurations = chosen(arguments);
     const FloatModel model = read_unquantized_model(arguments.model);
-    require_one_input(arguments.model, model);
-    const Data data = read_data(arguments, model.input);
+    require_one_input_and_output(arguments.model, model);
+    const Data data = read_data(arguments, model.inputs.front().extents);
     Report report(arguments.is_json);
     report.text("model", arguments.model);
     report.count("calibration images", data.calibration.extent(0));
