@@ -67,7 +67,8 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE void RealStep::lower(Lowering&, const QuantizedNode& node) const {
-    throw Error("lower: " + node.layer() + " (" + node.type + ")", "it stays in float; a program executes integers only");
+    throw Error("lower: " + node.layer() + " (" + node.type + ")",
+                "it stays in float; a program executes integers only");
 }
 
 INTQ_INLINE FloatStep::FloatStep(FloatCall call) : call_(std::move(call)) {}

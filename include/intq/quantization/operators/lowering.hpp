@@ -138,9 +138,7 @@ INTQ_INLINE Lowering::Lowering(const QuantizedGraph& quantized, const kernels::K
                     ", the kernels are those of " + table.policy().name);
 }
 
-INTQ_INLINE program::LayerName Lowering::layer(const QuantizedNode& node) {
-    return {node.layer(), node.type};
-}
+INTQ_INLINE program::LayerName Lowering::layer(const QuantizedNode& node) { return {node.layer(), node.type}; }
 
 INTQ_INLINE const QuantizedNode* Lowering::only_reader(int tensor) const {
     const QuantizedNode* reader = nullptr;
