@@ -13,7 +13,6 @@
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/tensor/npy.hpp"
-#include "intq/training/initialize.hpp"
 #include "intq/training/trainer.hpp"
 
 namespace train_digits {

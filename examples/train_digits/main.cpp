@@ -48,8 +48,8 @@ void train(graph::GraphModule& model, const Digits& digits, training::Optimizer&
 
 int run() {
     const Digits digits = load_digits();
+    manual_seed(1);
     const nn::ModulePtr network = make_network();
-    training::initialize(*network, 1);
     const auto model = graph::symbolic_trace(network);
     training::Adam adam({.weight_decay = 1e-2, .decoupled = true});
     train(*model, digits, adam, 5e-3, 20);

@@ -30,6 +30,7 @@ nn::ModulePtr small_network() {
     const auto up = std::make_shared<nn::ConvTranspose2d>(
         nn::ConvTranspose2dOptions{4, 4, {{2, 2}, {2, 2}, {}, {1, 1}}, {0, 0}, 1, true});
     up->set_weight(test::random_tensor(up->weight().shape(), 9, 0.4f));
+    up->set_bias(intq::Tensor::zeros(Shape(4)));
     return test::stubbed({{"stem", test::make_conv(2, 4, 3, 1, 1, 1, false)},
                           {"bn", test::make_batch_norm<nn::BatchNorm2d>(4, 2)},
                           {"depthwise", test::make_conv(4, 4, 3, 3, 2, 4)},

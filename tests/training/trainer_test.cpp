@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "intq/graph/tracer.hpp"
-#include "intq/training/initialize.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/small_models.hpp"
 
@@ -27,6 +26,7 @@ constexpr index_t samples = 40;
 
 /// A network with all that has a state: batch norm, dropout.
 std::shared_ptr<graph::GraphModule> make_network() {
+    manual_seed(9);
     const auto model = test::make_model(
         {{"conv", std::make_shared<nn::Conv2d>(nn::Conv2dOptions{1, 4, nn::square_window(3, 1, 1), 1, false})},
          {"norm", std::make_shared<nn::BatchNorm2d>(nn::BatchNormOptions{4})},
@@ -35,7 +35,6 @@ std::shared_ptr<graph::GraphModule> make_network() {
         [](test::LambdaModel& m, nn::Arguments x) {
             return m.call("fc", nn::flatten(m.call("dropout", nn::relu(m.call("norm", m.call("conv", x[0])))), 1));
         });
-    training::initialize(*model, 9);
     return graph::symbolic_trace(model);
 }
 

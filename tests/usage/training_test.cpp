@@ -20,7 +20,6 @@
 #include "intq/training/autograd.hpp"
 #include "intq/training/batches.hpp"
 #include "intq/training/exact_forward.hpp"
-#include "intq/training/initialize.hpp"
 #include "intq/training/loss.hpp"
 #include "intq/training/optimizer.hpp"
 #include "intq/training/schedule.hpp"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Random bits that follow from a position: a generator without a state to keep. Layer: tensor.
+// Random bits that follow from a position, and the generator of the program, which manual_seed() sets. Layer: tensor.
 #ifndef INTQ_TENSOR_RANDOM_HPP
 #define INTQ_TENSOR_RANDOM_HPP
 
+#include <atomic>
 #include <cstdint>
 
 #include "intq/core/abi.hpp"
@@ -20,6 +21,37 @@ constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t position) 
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
+
+/// Starts the generator of the program anew: what layers of nn begin with follows from this seed and from the order in
+/// which they are made. Without a call the seed is 0.
+///
+/// Several threads may call it and make layers at once. Which of their layers gets which numbers then depends on who
+/// comes first.
+void manual_seed(std::uint64_t seed) noexcept;
+
+/// The seed of a stream of random_bits() of its own, the next one of that generator.
+std::uint64_t next_random_stream() noexcept;
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(tensor)
+
+namespace tensor_detail {
+
+/// The state is one number, so that a thread never sees half of it.
+inline std::atomic<std::uint64_t>& random_state() noexcept {
+    static std::atomic<std::uint64_t> state{random_bits(0, 0)};
+    return state;
+}
+
+}  // namespace tensor_detail
+
+INTQ_INLINE void manual_seed(std::uint64_t seed) noexcept { tensor_detail::random_state() = random_bits(seed, 0); }
+
+INTQ_INLINE std::uint64_t next_random_stream() noexcept {
+    return random_bits(tensor_detail::random_state().fetch_add(1), 0);
+}
+
+#endif  // INTQ_DEFINES(tensor)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq

@@ -110,6 +110,19 @@ TEST_CASE("An empty mapping on a model without qconfigs is refused by eager prep
                    Contains("its qconfig is none, as is every other") && Contains("nothing would be quantized"));
     CHECK_THAT(message_of<Error>([&] { prepare_calibration(model, QConfigMapping(), table.policy()); }),
                Contains("prepare: "));
+    // A key that matches nothing is the likelier cause, whatever kind it is of.
+    const QConfig qconfig = default_qconfig();
+    for (const QConfigMapping& mistyped :
+         {QConfigMapping().set_module_name("conw", qconfig), QConfigMapping().set_module_name_regex("conw.*", qconfig),
+          QConfigMapping().set_object_type("Conw2d", qconfig),
+          QConfigMapping().set_global(std::nullopt).set_module_name("conw", qconfig)})
+        for (const std::string& message :
+             {message_of<Error>([&] { prepare_calibration(model, mistyped, table.policy()); }),
+              message_of<Error>([&] { prepare_qat(model, mistyped, table.policy()); }),
+              message_of<Error>([&] { prepare_calibration_fx(*model, mistyped, table.policy()); }),
+              message_of<Error>([&] { prepare_qat_fx(*model, mistyped, table.policy()); })})
+            CHECK_THAT(message, Contains("no operator matches") && Contains("conw", Catch::CaseSensitive::No) &&
+                                    Contains("nearest are") && Contains("conv", Catch::CaseSensitive::No));
     // Without a mapping, and with modules that carry one, all is as before.
     CHECK(prepare_calibration(model, table.policy())->find("conv").has_child("weight_fake_quant"));
     set_qconfig(*model->child("conv"), default_qconfig());

@@ -82,6 +82,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/layers/initial_weights.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -293,6 +294,7 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> import_model(const Model& model)
 }
 
 INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
+    const nn::SkipInitScope weights_are_in_the_file;
     const std::size_t node_count = model.graph.nodes.size();
     if (!has_operators_on_codes(model)) return detail::Importer(model, node_count).run();
     const Model expanded = expand_operators(model);

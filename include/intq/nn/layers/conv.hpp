@@ -25,7 +25,7 @@ struct Conv2dOptions {
     bool bias = true;
 };
 
-/// Two-dimensional convolution. Parameters: weight (O, C/groups, KH, KW) and, with a bias, bias (O); both start as 0.
+/// Two-dimensional convolution. Parameters: weight (O, C/groups, KH, KW) and, with a bias, bias (O).
 class Conv2d : public Cloneable<Conv2d, Weighted> {
 public:
     explicit Conv2d(const Conv2dOptions& options);
@@ -56,8 +56,7 @@ struct Conv1dOptions {
     bool bias = true;
 };
 
-/// One-dimensional convolution on (N, C, L). Parameters: weight (O, C/groups, K) and, with a bias, bias (O); both
-/// start as 0.
+/// One-dimensional convolution on (N, C, L). Parameters: weight (O, C/groups, K) and, with a bias, bias (O).
 class Conv1d : public Cloneable<Conv1d, Weighted> {
 public:
     explicit Conv1d(const Conv1dOptions& options);
@@ -88,7 +87,7 @@ struct ConvTranspose2dOptions {
     bool bias = true;
 };
 
-/// Transposed convolution. Parameters: weight (C, O/groups, KH, KW) and, with a bias, bias (O); both start as 0.
+/// Transposed convolution. Parameters: weight (C, O/groups, KH, KW) and, with a bias, bias (O).
 class ConvTranspose2d : public Cloneable<ConvTranspose2d, Weighted> {
 public:
     explicit ConvTranspose2d(const ConvTranspose2dOptions& options);
@@ -117,8 +116,7 @@ struct ConvTranspose1dOptions {
     bool bias = true;
 };
 
-/// Transposed convolution on (N, C, L). Parameters: weight (C, O/groups, K) and, with a bias, bias (O); both start as
-/// 0.
+/// Transposed convolution on (N, C, L). Parameters: weight (C, O/groups, K) and, with a bias, bias (O).
 class ConvTranspose1d : public Cloneable<ConvTranspose1d, Weighted> {
 public:
     explicit ConvTranspose1d(const ConvTranspose1dOptions& options);
@@ -179,9 +177,9 @@ INTQ_INLINE void check_conv_options(const char* type, index_t in_channels, index
 
 INTQ_INLINE Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
     detail::check_conv_options("Conv2d", options.in_channels, options.out_channels, options.groups, options.window);
-    add_parameter("weight", Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups,
-                                                options.window.kernel.height, options.window.kernel.width)));
-    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+    add_weight(Shape(options.out_channels, options.in_channels / options.groups, options.window.kernel.height,
+                     options.window.kernel.width),
+               options.bias, options.out_channels);
 }
 
 INTQ_INLINE Tensor Conv2d::apply(const Tensor& x, const Tensor& weight) const {
@@ -192,9 +190,8 @@ INTQ_INLINE std::string Conv2d::fused_type_name(const Fusion& fusion) { return "
 
 INTQ_INLINE Conv1d::Conv1d(const Conv1dOptions& options) : options_(options) {
     detail::check_conv_options("Conv1d", options.in_channels, options.out_channels, options.groups, window());
-    add_parameter("weight",
-                  Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups, options.kernel)));
-    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+    add_weight(Shape(options.out_channels, options.in_channels / options.groups, options.kernel), options.bias,
+               options.out_channels);
 }
 
 INTQ_INLINE Tensor Conv1d::apply(const Tensor& x, const Tensor& weight) const {
@@ -206,9 +203,9 @@ INTQ_INLINE std::string Conv1d::fused_type_name(const Fusion& fusion) { return "
 INTQ_INLINE ConvTranspose2d::ConvTranspose2d(const ConvTranspose2dOptions& options) : options_(options) {
     detail::check_conv_options("ConvTranspose2d", options.in_channels, options.out_channels, options.groups,
                                options.window);
-    add_parameter("weight", Tensor::zeros(Shape(options.in_channels, options.out_channels / options.groups,
-                                                options.window.kernel.height, options.window.kernel.width)));
-    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+    add_weight(Shape(options.in_channels, options.out_channels / options.groups, options.window.kernel.height,
+                     options.window.kernel.width),
+               options.bias, options.out_channels);
 }
 
 INTQ_INLINE Tensor ConvTranspose2d::apply(const Tensor& x, const Tensor& weight) const {
@@ -219,9 +216,8 @@ INTQ_INLINE Tensor ConvTranspose2d::apply(const Tensor& x, const Tensor& weight)
 INTQ_INLINE ConvTranspose1d::ConvTranspose1d(const ConvTranspose1dOptions& options) : options_(options) {
     detail::check_conv_options("ConvTranspose1d", options.in_channels, options.out_channels, options.groups,
                                as_2d().window);
-    add_parameter("weight",
-                  Tensor::zeros(Shape(options.in_channels, options.out_channels / options.groups, options.kernel)));
-    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+    add_weight(Shape(options.in_channels, options.out_channels / options.groups, options.kernel), options.bias,
+               options.out_channels);
 }
 
 INTQ_INLINE Tensor ConvTranspose1d::apply(const Tensor& x, const Tensor& weight) const {

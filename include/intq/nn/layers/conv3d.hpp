@@ -28,7 +28,7 @@ struct Conv3dOptions {
 };
 
 /// Three-dimensional convolution on (N, C, D, H, W). Parameters: weight (O, C/groups, KD, KH, KW) and, with a bias,
-/// bias (O); both start as 0. It has no integer form: a quantized one computes in float between its codes.
+/// bias (O). It has no integer form: a quantized one computes in float between its codes.
 class Conv3d : public Cloneable<Conv3d, Weighted> {
 public:
     explicit Conv3d(const Conv3dOptions& options);
@@ -54,8 +54,8 @@ struct ConvTranspose3dOptions {
     bool bias = true;
 };
 
-/// Transposed convolution on (N, C, D, H, W). Parameters: weight (C, O/groups, KD, KH, KW) and, with a bias, bias (O);
-/// both start as 0. It has no integer form, as Conv3d has none.
+/// Transposed convolution on (N, C, D, H, W). Parameters: weight (C, O/groups, KD, KH, KW) and, with a bias, bias (O).
+/// It has no integer form, as Conv3d has none.
 class ConvTranspose3d : public Cloneable<ConvTranspose3d, Weighted> {
 public:
     explicit ConvTranspose3d(const ConvTranspose3dOptions& options);
@@ -85,10 +85,9 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Conv3d::Conv3d(const Conv3dOptions& options) : options_(options) {
     detail::check_conv_options("Conv3d", options.in_channels, options.out_channels, options.groups, options.window);
-    add_parameter("weight",
-                  Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups, options.depth.kernel,
-                                      options.window.kernel.height, options.window.kernel.width)));
-    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+    add_weight(Shape(options.out_channels, options.in_channels / options.groups, options.depth.kernel,
+                     options.window.kernel.height, options.window.kernel.width),
+               options.bias, options.out_channels);
 }
 
 INTQ_INLINE Tensor Conv3d::apply(const Tensor& x, const Tensor& weight) const {
@@ -100,10 +99,9 @@ INTQ_INLINE std::string Conv3d::fused_type_name(const Fusion& fusion) { return "
 INTQ_INLINE ConvTranspose3d::ConvTranspose3d(const ConvTranspose3dOptions& options) : options_(options) {
     detail::check_conv_options("ConvTranspose3d", options.in_channels, options.out_channels, options.groups,
                                options.window);
-    add_parameter("weight",
-                  Tensor::zeros(Shape(options.in_channels, options.out_channels / options.groups, options.depth.kernel,
-                                      options.window.kernel.height, options.window.kernel.width)));
-    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+    add_weight(Shape(options.in_channels, options.out_channels / options.groups, options.depth.kernel,
+                     options.window.kernel.height, options.window.kernel.width),
+               options.bias, options.out_channels);
 }
 
 INTQ_INLINE Tensor ConvTranspose3d::apply(const Tensor& x, const Tensor& weight) const {

@@ -16,7 +16,8 @@ struct EmbeddingOptions {
     index_t embedding_dim = 1;
 };
 
-/// Rows of a table by int32 or int64 ids. Parameter: weight (num_embeddings, embedding_dim), which starts as 0.
+/// Rows of a table by int32 or int64 ids. Parameter: weight (num_embeddings, embedding_dim), which begins
+/// with normal numbers (initial_normal()).
 class Embedding : public Cloneable<Embedding> {
 public:
     explicit Embedding(const EmbeddingOptions& options);
@@ -39,6 +40,7 @@ private:
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/embedding.hpp"
+#    include "intq/nn/layers/initial_weights.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -47,7 +49,7 @@ INTQ_INLINE Embedding::Embedding(const EmbeddingOptions& options) : options_(opt
     if (options.num_embeddings < 1 || options.embedding_dim < 1)
         throw Error("Embedding: extents must be at least 1, given " + std::to_string(options.num_embeddings) + " and " +
                     std::to_string(options.embedding_dim));
-    add_parameter("weight", Tensor::zeros(Shape(options.num_embeddings, options.embedding_dim)));
+    add_parameter("weight", initial_normal(Shape(options.num_embeddings, options.embedding_dim)));
 }
 
 INTQ_INLINE Value Embedding::forward(Arguments arguments) {

@@ -9,6 +9,7 @@
 #include "intq/nn/layers/conv3d.hpp"
 #include "intq/nn/layers/elementwise.hpp"
 #include "intq/nn/layers/embedding.hpp"
+#include "intq/nn/layers/initial_weights.hpp"
 #include "intq/nn/layers/linear.hpp"
 #include "intq/nn/layers/lstm.hpp"
 #include "intq/nn/layers/move.hpp"

@@ -17,7 +17,7 @@ struct LinearOptions {
     bool bias = true;
 };
 
-/// Linear layer on the last axis. Parameters: weight (O, I) and, with a bias, bias (O); both start as 0.
+/// Linear layer on the last axis. Parameters: weight (O, I) and, with a bias, bias (O).
 ///
 /// With a batch norm fused into it, folded or not, it takes (N, C) alone: on other shapes a batch norm counts axis 1.
 class Linear : public Cloneable<Linear, Weighted> {
@@ -56,8 +56,7 @@ INTQ_INLINE Linear::Linear(const LinearOptions& options) : options_(options) {
     if (options.in_features < 1 || options.out_features < 1)
         throw Error("Linear: features must be at least 1, given " + std::to_string(options.in_features) + " and " +
                     std::to_string(options.out_features));
-    add_parameter("weight", Tensor::zeros(Shape(options.out_features, options.in_features)));
-    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_features)));
+    add_weight(Shape(options.out_features, options.in_features), options.bias, options.out_features);
 }
 
 INTQ_INLINE Tensor Linear::apply(const Tensor& x, const Tensor& weight) const {

@@ -33,8 +33,9 @@ struct LSTMOptions {
 ///
 /// x is (L, N, input_size), output (L, N, D·hidden_size), or N before L with batch_first; the states are
 /// (D·num_layers, N, hidden_size), and start as 0 where they are not given. D is 2 with bidirectional, else 1.
-/// Parameters, which start as 0: weight_ih_l<k> (4·H, I), weight_hh_l<k> (4·H, H), with a bias bias_ih_l<k> and
-/// bias_hh_l<k> (4·H), each with the suffix _reverse again for the way back. The gates are input, forget, cell, output.
+/// Parameters: weight_ih_l<k> (4·H, I), weight_hh_l<k> (4·H, H), with a bias bias_ih_l<k> and bias_hh_l<k> (4·H), each
+/// with the suffix _reverse again for the way back. They begin uniform in ±1/√H (initial_uniform()). The gates are
+/// input, forget, cell, output.
 /// With dropout, the masks follow from the seed and from the buffer `calls`, as those of Dropout do.
 class LSTM : public Cloneable<LSTM> {
 public:
@@ -80,6 +81,7 @@ private:
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/move.hpp"
+#    include "intq/nn/layers/initial_weights.hpp"
 #    include "intq/nn/model/tape.hpp"
 
 namespace intq::nn {
@@ -145,11 +147,14 @@ INTQ_INLINE LSTM::LSTM(const LSTMOptions& options) : options_(options) {
         for (index_t direction = 0; direction < directions(); ++direction) {
             const std::string suffix = suffix_of(layer, direction);
             const index_t in = layer == 0 ? options.input_size : directions() * options.hidden_size;
-            add_parameter("weight_ih" + suffix, Tensor::zeros(Shape(gates, in)));
-            add_parameter("weight_hh" + suffix, Tensor::zeros(Shape(gates, options.hidden_size)));
+            const auto add = [&](const std::string& name, const Shape& shape) {
+                add_parameter(name + suffix, initial_uniform(shape, options.hidden_size));
+            };
+            add("weight_ih", Shape(gates, in));
+            add("weight_hh", Shape(gates, options.hidden_size));
             if (!options.bias) continue;
-            add_parameter("bias_ih" + suffix, Tensor::zeros(Shape(gates)));
-            add_parameter("bias_hh" + suffix, Tensor::zeros(Shape(gates)));
+            add("bias_ih", Shape(gates));
+            add("bias_hh", Shape(gates));
         }
 }
 

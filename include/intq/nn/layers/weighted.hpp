@@ -21,6 +21,8 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     y = activation(product(x, weight) + bias [+ second argument])
 ///
+/// The parameters of a new layer begin as PyTorch's do (initial_uniform()).
+///
 /// A call with a batch norm behind the product keeps on the tape what is in front of it: "product", and the "weight"
 /// that the product took.
 class Weighted : public Module, public FusedFrom {
@@ -63,6 +65,8 @@ public:
     std::shared_ptr<const float_operators::PackedFloatLayer> packed() const { return cache_.get(); }
 
 protected:
+    /// For the constructor of a layer: adds "weight" and, where there is a bias, "bias".
+    void add_weight(const Shape& shape, bool has_bias, index_t out_channels);
     /// The weight that forward uses; a prepared layer fake-quantizes it.
     virtual INTQ_INLINE Tensor effective_weight(Arguments);
     /// Where apply() keeps what it packs.
@@ -103,6 +107,7 @@ private:
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
+#    include "intq/nn/layers/initial_weights.hpp"
 #    include "intq/nn/model/tape.hpp"
 
 namespace intq::nn {
@@ -118,6 +123,12 @@ INTQ_INLINE Value Weighted::forward(Arguments arguments) {
     }
     const Tensor sum = fusion().add ? float_operators::add(product, arguments.tensor(1)) : product;
     return float_operators::activate(sum, fusion().activation);
+}
+
+INTQ_INLINE void Weighted::add_weight(const Shape& shape, bool has_bias, index_t out_channels) {
+    const index_t fan_in = shape.size() / shape[0];  // PyTorch's, also for a transposed convolution
+    add_parameter("weight", initial_uniform(shape, fan_in));
+    if (has_bias) add_parameter("bias", initial_uniform(Shape(out_channels), fan_in));
 }
 
 INTQ_INLINE void Weighted::set_weight(Tensor weight) {

@@ -72,6 +72,7 @@ protected:
 #    include <vector>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/layers/initial_weights.hpp"
 #    include "intq/nn/model/tape.hpp"
 #    include "intq/quantization/modules/fold_batch_norm.hpp"
 
@@ -80,8 +81,10 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE nn::Conv2dOptions depthwise_options(index_t channels, bool bias) {
-    return {channels, channels, {}, channels, bias};
+/// Without bias, or with one of zeros.
+INTQ_INLINE nn::Conv2d depthwise_conv(index_t channels, bool bias) {
+    const nn::SkipInitScope zeros;
+    return nn::Conv2d({channels, channels, {}, channels, bias});
 }
 
 /// Moves a tensor of a module, with its name, from one list to the other.
@@ -96,7 +99,7 @@ INTQ_INLINE void move_tensor(std::vector<nn::Named<Tensor>>& from, std::vector<n
 }  // namespace detail
 
 INTQ_INLINE BatchNormConv2d::BatchNormConv2d(const nn::BatchNorm2d& norm, QATMode mode)
-    : Cloneable(nn::Conv2d(detail::depthwise_options(norm.options().num_features, mode == QATMode::fuse_bn))) {
+    : Cloneable(detail::depthwise_conv(norm.options().num_features, mode == QATMode::fuse_bn)) {
     set_weight(Tensor::full(weight().shape(), 1.0f));
     if (mode == QATMode::fuse_bn) {
         fold_batch_norm(*this, norm);

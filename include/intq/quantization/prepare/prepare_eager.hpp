@@ -397,6 +397,7 @@ INTQ_INLINE nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QCon
     const Replacements replacements = plan_replacements(
         model, [&](const std::string& name, const nn::ModulePtr& module) { return preparer.replace(name, module); });
     preparer.check_mapping(types);
+    all.check_all_matched(names, types);  // a mistyped key is likelier than a mapping of nothing
     preparer.refuse_nothing();
     all.check_all_used(names, types);
     preparer.put_quantizers();

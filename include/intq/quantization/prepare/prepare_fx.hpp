@@ -113,14 +113,18 @@ public:
              std::vector<Refusal>* refusals)
         : PrepareContext(model, mapping), without_hybrid_(without_hybrid), refusals_(refusals) {}
 
-    void run() {
+    /// @param names, types  what the keys of the mapping may name
+    void run(const std::vector<std::string>& names, const std::vector<std::string>& types) {
         for (const graph::Node* node : graph_.nodes())
             if (dynamic_cast<Quantizer*>(graph::module_of(*node, model_)) != nullptr)
                 throw error(*node, "the model is prepared already");
         for (graph::Node* node : graph_.nodes())
             if (!note_refusals(refusals_, *node, model_, [&] { states_[node] = prepare(*node); }))
                 states_[node] = count_as_float(*node);
-        if (!is_any_quantized_) refuse_or_note_nothing();
+        if (!is_any_quantized_) {
+            mapping_.check_all_matched(names, types);  // a mistyped key is the likelier cause
+            refuse_or_note_nothing();
+        }
         keep_what_others_read();
         graph_.lint(&model_);
     }
@@ -677,7 +681,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model
     prepared->report() = std::move(report);
     const QConfigMapping own = in_mode(with_own_qconfigs(mapping, model), target, options.compatibility),
                          all = with_hybrid(own, *prepared);
-    Preparer(*prepared, all, own, refusals).run();
+    Preparer(*prepared, all, own, refusals).run(names, types);
     all.check_all_used(names, types);
     if (options.optimize_graph) unify_cat_scales(*prepared, *prepared);
     set_fake_quantize(*prepared, FakeQuantState::calibration);

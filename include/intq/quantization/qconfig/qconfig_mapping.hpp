@@ -90,8 +90,10 @@ public:
     /// Says so of the choices that switch quantization off, of an operator that stays in float.
     void mark_switched_off(const FusedChoice& choice) const;
 
-    /// Throws the Error of the first key that no find() has met since the last call, with the nearest known names, or
-    /// of the first that was met and never marked as used.
+    /// Throws the Error of the first key that no find() has met since the last check_all_used(), with the nearest known
+    /// names.
+    void check_all_matched(const std::vector<std::string>& module_names, const std::vector<std::string>& types) const;
+    /// Throws what check_all_matched() does, or the Error of the first key that was met and never marked as used.
     void check_all_used(const std::vector<std::string>& module_names, const std::vector<std::string>& types) const;
 
 private:
@@ -102,6 +104,14 @@ private:
     };
     static Entry& set(std::vector<Entry>& entries, const std::string& key, std::optional<QConfig> qconfig);
     static bool covers(const std::string& name, const std::string& module);
+    /// What an entry is called in messages, and in the sets below.
+    struct Listed {
+        const Entry* entry;
+        std::string key;
+        const std::vector<std::string>* known;  // names that it could have
+    };
+    std::vector<Listed> all_entries(const std::vector<std::string>& module_names,
+                                    const std::vector<std::string>& types) const;
     FusedChoice find_as_torch(const nn::FusedMember& whole, std::span<const nn::FusedMember> members) const;
     const Entry* find_type(const std::string& type) const;
 
@@ -309,30 +319,42 @@ inline constexpr const char* takes_nothing =
 
 }  // namespace detail
 
+INTQ_INLINE std::vector<QConfigMapping::Listed> QConfigMapping::all_entries(
+    const std::vector<std::string>& module_names, const std::vector<std::string>& types) const {
+    std::vector<Listed> result;
+    const auto list = [&](const std::string& what, const std::vector<Entry>& entries,
+                          const std::vector<std::string>& known) {
+        for (const Entry& entry : entries) result.push_back({&entry, what + " \"" + entry.key + "\"", &known});
+    };
+    list("object type", types_, types);
+    list("module name regex", regexes_, module_names);
+    list("module name", names_, module_names);
+    return result;
+}
+
+INTQ_INLINE void QConfigMapping::check_all_matched(const std::vector<std::string>& module_names,
+                                                   const std::vector<std::string>& types) const {
+    for (const auto& [entry, key, known] : all_entries(module_names, types)) {
+        if (matched_.count(key) != 0) continue;
+        if (std::count(known->begin(), known->end(), entry->key) != 0)
+            throw Error("QConfigMapping: the " + key +
+                        " changes nothing. The model has it, but no operator of it that takes a qconfig");
+        throw Error("QConfigMapping: no operator matches the " + key +
+                    (entry->pattern ? ", which must match from the start of the name" : "") + "; the nearest are " +
+                    nearest_names(entry->key, *known));
+    }
+}
+
 INTQ_INLINE void QConfigMapping::check_all_used(const std::vector<std::string>& module_names,
                                                 const std::vector<std::string>& types) const {
-    const auto check_entries = [&](const std::string& what, const std::vector<Entry>& entries,
-                                   const std::vector<std::string>& known) {
-        for (const Entry& entry : entries) {
-            const std::string key = what + " \"" + entry.key + "\"";
-            const auto met = matched_.find(key);
-            if (met == matched_.end() && std::count(known.begin(), known.end(), entry.key) != 0)
-                throw Error("QConfigMapping: the " + key +
-                            " changes nothing. The model has it, but no operator of it that takes a qconfig");
-            if (met == matched_.end())
-                throw Error("QConfigMapping: no operator matches the " + key +
-                            (entry.pattern ? ", which must match from the start of the name" : "") +
-                            "; the nearest are " + nearest_names(entry.key, known));
-            if (used_.count(key) != 0) continue;
-            const auto overruled = overruled_.find(key);
-            throw Error("QConfigMapping: the " + key + " changes nothing. It matches " + met->second +
-                        (overruled != overruled_.end() ? ", whose quantizers " + overruled->second + " decides"
-                                                       : std::string(detail::takes_nothing)));
-        }
-    };
-    check_entries("object type", types_, types);
-    check_entries("module name regex", regexes_, module_names);
-    check_entries("module name", names_, module_names);
+    check_all_matched(module_names, types);
+    for (const auto& [entry, key, known] : all_entries(module_names, types)) {
+        if (used_.count(key) != 0) continue;
+        const auto overruled = overruled_.find(key);
+        throw Error("QConfigMapping: the " + key + " changes nothing. It matches " + matched_.at(key) +
+                    (overruled != overruled_.end() ? ", whose quantizers " + overruled->second + " decides"
+                                                   : std::string(detail::takes_nothing)));
+    }
     matched_.clear();
     overruled_.clear();
     used_.clear();
