@@ -13,6 +13,7 @@
 #include "intq/quantization/convert/lower.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
+#include "support/csv.hpp"
 
 using namespace intq;
 using namespace intq::analysis;
@@ -71,6 +72,13 @@ TEST_CASE("statistic.txt has the documents' columns, and the numbers of each ten
           "+-------+---------+----------+--------+---------+-------+------------+------------+------------+----"
           "-------+--------+\n");
     CHECK(text_of_file(folder / "profile" / "statistic.txt") == text);
+    const test::CsvRows csv = test::read_csv(text_of_file(folder / "profile" / "statistic.csv"));
+    REQUIRE(csv.size() == 7);
+    CHECK(csv[0] == std::vector<std::string>{"Index", "Op Name", "Mod Name", "Attr", "Dtype", "Scale", "Min", "Max",
+                                             "Mean", "Var", "Shape"});
+    CHECK(csv[3] ==
+          std::vector<std::string>{"0", "Linear", "fc", "bias", "float32", "", "0", "0.25", "0.125", "0.03125", "(2)"});
+    CHECK(csv[4][10] == "(1, 2)");
     const std::string part = profiler.get_info_manager().table(folder / "other", {"fc"}, {"Linear"}, true);
     CHECK_THAT(part, Contains("| Stack") && Contains("%fc = call_module[fc] (%x)") && !Contains("relu"));
     CHECK(text_of_file(folder / "other" / "statistic.txt") == part);

@@ -4,8 +4,11 @@
 // and its refusals.
 #include "intq/analysis/quant_analysis.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -14,6 +17,7 @@
 #include "intq/analysis/model_profiler.hpp"
 #include "intq/analysis/tensor_statistics.hpp"
 #include "intq/graph/tracer.hpp"
+#include "intq/io/json_text.hpp"
 #include "intq/nn/functional/functional.hpp"
 #include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/program/backends/best_table.hpp"
@@ -24,6 +28,7 @@
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
+#include "support/csv.hpp"
 
 using namespace intq;
 using namespace intq::analysis;
@@ -86,10 +91,32 @@ std::map<std::string, Tensor> values_of(graph::GraphModule& model, const Tensor&
     return values;
 }
 
-constexpr const char* columns =
-    ", mod_name, base_op_type, analy_op_type, shape, quant_dtype, qscale, Cosine, MSE, L1, KL, SQNR, Atol, Rtol, "
-    "base_model_min, analy_model_min, base_model_max, analy_model_max, base_model_mean, analy_model_mean, "
-    "base_model_var, analy_model_var";
+const std::vector<std::string> columns{"",
+                                       "mod_name",
+                                       "base_op_type",
+                                       "analy_op_type",
+                                       "shape",
+                                       "quant_dtype",
+                                       "qscale",
+                                       "Cosine",
+                                       "MSE",
+                                       "L1",
+                                       "KL",
+                                       "SQNR",
+                                       "Atol",
+                                       "Rtol",
+                                       "base_model_min",
+                                       "analy_model_min",
+                                       "base_model_max",
+                                       "analy_model_max",
+                                       "base_model_mean",
+                                       "analy_model_mean",
+                                       "base_model_var",
+                                       "analy_model_var"};
+
+std::vector<std::string> first_of(const std::vector<std::string>& row, std::size_t count) {
+    return {row.begin(), row.begin() + static_cast<std::ptrdiff_t>(count)};
+}
 
 }  // namespace
 
@@ -107,17 +134,21 @@ TEST_CASE("A row is the arithmetic of its values, to seven decimals, in the docu
     CHECK(is_near(rows[0].metrics.sqnr(), 10 * std::log10(xx / ee)));
     CHECK(rows[0].metrics.rtol() == 1.0);
 
-    const auto lines = lines_of(text_of_file(folder / "out" / "compare_per_layer_out.csv"));
-    REQUIRE(lines.size() == 4);
-    CHECK(lines[0] == columns);
-    // mean 0.7 and 0.625; deviations 0.5 0 1.8 2.3 and 0.625 0.125 1.625 2.375, squared, over 3.
-    CHECK_THAT(lines[1], Contains("0, quant, QuantStub, QuantStub, (1* 1* 1* 4), qint8, 0.5000000, ") &&
-                             Contains(", 0.0225000, 0.1250000, ") &&
-                             Contains(", 0.2000000, 1.0000000, -1.1000000, -1.0000000, "
-                                      "3.0000000, 3.0000000, 0.7000000, 0.6250000, "
-                                      "2.9266667, 2.8958333"));
-    CHECK_THAT(lines[2], Contains("1, conv, Conv2d, qat.Conv2d, (1* 1* 1* 4), float32, , "));
-    CHECK_THAT(lines[3], Contains("2, dequant, DeQuantStub, DeQuantStub, (1* 1* 1* 4), float32, , "));
+    const test::CsvRows csv = test::read_csv(text_of_file(folder / "out" / "compare_per_layer_out.csv"));
+    REQUIRE(csv.size() == 4);
+    CHECK(csv[0] == columns);
+    CHECK(first_of(csv[1], 7) ==
+          std::vector<std::string>{"0", "quant", "QuantStub", "QuantStub", "(1, 1, 1, 4)", "qint8", "0.5"});
+    CHECK(first_of(csv[2], 7) ==
+          std::vector<std::string>{"1", "conv", "Conv2d", "qat.Conv2d", "(1, 1, 1, 4)", "float32", ""});
+    CHECK(first_of(csv[3], 7) ==
+          std::vector<std::string>{"2", "dequant", "DeQuantStub", "DeQuantStub", "(1, 1, 1, 4)", "float32", ""});
+    // Cosine, MSE, L1. KL is a logarithm. SQNR, Atol, Rtol, and of both models minimum, maximum, mean 0.7 and 0.625,
+    // and variance: deviations 0.5 0 1.8 2.3 and 0.625 0.125 1.625 2.375, squared, over 3.
+    const double numbers[] = {xy / std::sqrt(xx * yy), ee / 4, 0.5 / 4};
+    for (std::size_t i = 0; i < 3; ++i) CHECK(is_near(std::stod(csv[1][7 + i]), numbers[i]));
+    const double more[] = {10 * std::log10(xx / ee), 0.2, 1.0, -1.1, -1, 3, 3, 0.7, 0.625, 8.78 / 3, 8.6875 / 3};
+    for (std::size_t i = 0; i < std::size(more); ++i) CHECK(is_near(std::stod(csv[1][11 + i]), more[i]));
 
     const auto text = lines_of(text_of_file(folder / "out" / "compare_per_layer_out.txt"));
     REQUIRE(text.size() == 7);
@@ -148,11 +179,56 @@ TEST_CASE("A row is the arithmetic of its values, to seven decimals, in the docu
         CHECK(found != std::string::npos);
         at = found == std::string::npos ? at : found;
     }
-    CHECK_THAT(text[3], Contains("| 0 | quant") && Contains("| (1, 1, 1, 4) |") && Contains("| 0.1250000 |"));
+    CHECK_THAT(text[3], Contains("| 0 | quant") && Contains("| (1, 1, 1, 4) |") && Contains("| 0.5000000 |") &&
+                            Contains(" | 0.0225000 | 0.1250000 | ") && Contains(" -1.1000000 | ") &&
+                            Contains("2.9266667") && Contains("2.8958333"));
     for (const char* name : {"baseline_model", "analysis_model"})
         CHECK_THAT(text_of_file(folder / "out" / name / "statistic.txt"), Contains("| Index | Op Name"));
     CHECK_THAT(text_of_file(folder / "out" / "abnormal_layer_advisor.txt"),
                Contains("| mod_name | op_type | abnormal_info | advice |"));
+}
+
+// check_tables.cmake lets pandas read the files: INTQ_TABLES names the folder.
+TEST_CASE("Every table is written as CSV that an RFC 4180 reader takes") {
+    const test::TemporaryFolder folder;
+    const char* const given = std::getenv("INTQ_TABLES");
+    const std::filesystem::path root = given != nullptr ? std::filesystem::path(given) : folder / "tables";
+    const std::string name = "conv,\"first\"";
+    const auto conv = test::make_conv(1, 2, 1, 1);
+    const auto net =
+        test::stubbed({{name, conv}}, [&](test::LambdaModel& m, nn::Arguments a) { return m.call(name, a[0]); });
+    const auto prepared = prepare_calibration_fx(*net, test::bayes);
+    const Tensor x = Tensor::from<float>(Shape(1, 1, 1, 4), {0.5f, 1.0f, -1.0f, 3.0f});
+    dynamic_cast<FakeQuantize&>(prepared->find("activation_post_process_0")).set_qparams(0.5f);
+    calibrate(*prepared, std::vector<Tensor>{x});
+    QuantAnalysis qa(net, prepared, "fake_quant", root / "out");
+    qa.set_bad_case(x);
+    qa.run();
+    qa.compare_per_layer();
+    qa.sensitivity();
+
+    std::string all;
+    for (const char* table : {"compare_per_layer_out", "abnormal_layer_advisor", "sensitive_ops",
+                              "baseline_model/statistic", "analysis_model/statistic"}) {
+        INFO(table);
+        const std::string file = std::string("out/") + table + ".csv";
+        const test::CsvRows rows = test::read_csv(text_of_file(root / file));
+        CHECK(std::filesystem::exists(root / (std::string("out/") + table + ".txt")));
+        const auto holds = [&](const std::string& text) {
+            return std::any_of(rows.begin(), rows.end(),
+                               [&](const auto& row) { return std::find(row.begin(), row.end(), text) != row.end(); });
+        };
+        CHECK((holds(name) || std::string(table) == "abnormal_layer_advisor"));
+        if (file == "out/compare_per_layer_out.csv") CHECK(holds("inf"));  // the input is on the grid
+        std::string text;
+        for (const auto& row : rows) {
+            std::string cells;
+            for (const std::string& cell : row) cells += (cells.empty() ? "" : ", ") + io::write_json_string(cell);
+            text += (text.empty() ? "[" : ",\n [") + cells + "]";
+        }
+        all += (all.empty() ? "" : ",\n") + io::write_json_string(file) + ": [" + text + "]";
+    }
+    io::write_file(root / "expected.json", "{" + all + "}\n");
 }
 
 TEST_CASE("The statistics of tensors are those of the golden cases, in one piece or in several") {
@@ -208,8 +284,8 @@ TEST_CASE("A fused layer is compared where its last operator stands, with what r
     CHECK(compared >= 10);
     // The second block's relu closes its fused add.
     const auto csv = text_of_file(folder / "out" / "compare_per_layer_out.csv");
-    CHECK_THAT(csv, Contains(", layer1.1.relu, ReLU, qat.ConvAddReLU2d, (2* 8* 12* 12), qint8, "));
-    CHECK_THAT(csv, Contains(", layer1.0.conv1, Conv2d, qat.ConvReLU2d, , qint8, "));
+    CHECK_THAT(csv, Contains(",layer1.1.relu,ReLU,qat.ConvAddReLU2d,\"(2, 8, 12, 12)\",qint8,"));
+    CHECK_THAT(csv, Contains(",layer1.0.conv1,Conv2d,qat.ConvReLU2d,,qint8,"));
 }
 
 TEST_CASE(

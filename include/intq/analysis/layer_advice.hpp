@@ -38,7 +38,7 @@ std::vector<LayerAdvice> advise_layers(std::span<const LayerComparison> layers,
 #    include <cmath>
 #    include <cstddef>
 
-#    include "intq/analysis/op_running_info.hpp"
+#    include "intq/analysis/file_table.hpp"
 #    include "intq/core/dtype.hpp"
 #    include "intq/quantization/check/check_qat_model.hpp"
 

@@ -78,7 +78,7 @@ void write_report(const std::filesystem::path& folder, const ModelReport& report
 #    include <map>
 #    include <utility>
 
-#    include "intq/analysis/op_running_info.hpp"
+#    include "intq/analysis/file_table.hpp"
 #    include "intq/analysis/report/profiler_page.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/file.hpp"
@@ -122,8 +122,7 @@ private:
 
 /// Six digits are more than a plot shows.
 INTQ_INLINE std::string report_number(double value) {
-    if (std::isnan(value)) return "\"nan\"";
-    if (std::isinf(value)) return value > 0.0 ? "\"inf\"" : "\"-inf\"";
+    if (!std::isfinite(value)) return io::write_json_number(value);
     char text[32];
     std::snprintf(text, sizeof text, "%.6g", value);
     return text;
@@ -179,7 +178,7 @@ INTQ_INLINE std::string report_layer(const ReportLayer& layer) {
     object.text("baseline_type", row.base_op_type);
     object.text("shape", row.pair.is_inner ? "" : to_string(row.shape));
     object.text("dtype", quantization::quantized_name(row.qparams ? row.qparams->dtype : DType::float32));
-    object.text("scale", row.qparams ? text_of_scales(row.qparams->scales) : "");
+    object.text("scale", row.qparams ? cell_of_scales(row.qparams->scales).text : "");
     object.text("step", layer.step);
     object.add("inputs", report_list(layer.inputs, [](std::size_t index) { return std::to_string(index); }));
     const auto& m = row.metrics;

@@ -57,13 +57,14 @@ public:
     /// Of all outputs of an operator.
     TensorStatistics output_statistics(std::size_t op) const;
 
-    /// Writes `statistic.txt`: Index, Op Name, Mod Name, Attr, Dtype, Scale, Min, Max, Mean, Var, Shape.
+    /// Writes `statistic.txt` and `statistic.csv`: Index, Op Name, Mod Name, Attr, Dtype, Scale, Min, Max, Mean, Var,
+    /// Shape.
     ///
     /// @param out_dir     the manager's own where it is empty
     /// @param prefixes    modules whose qualified names begin so; all where it is empty
     /// @param types       types of operators; all where it is empty
     /// @param with_stack  adds a column Stack, which says what each operator reads
-    /// @return the text of the file
+    /// @return the text of the first
     /// @throws Error for a prefix or a type that no operator has, with the nearest; before any run; and as
     ///         io::write_file()
     std::string table(const std::filesystem::path& out_dir = {}, const std::vector<std::string>& prefixes = {},
@@ -92,10 +93,6 @@ private:
 
 namespace detail {
 
-/// Seven decimals; "" where there is no number.
-std::string seven_decimals(double value);
-/// One scale, or the least and the largest of several.
-std::string text_of_scales(const std::vector<float>& scales);
 /// Throws the Error that names a word which no name has or begins with, and the nearest names.
 void check_filter(const char* what, const std::vector<std::string>& words, const std::vector<std::string>& names,
                   bool by_prefix);
@@ -111,36 +108,20 @@ bool has_prefix(const std::string& name, const std::vector<std::string>& prefixe
 #if INTQ_DEFINES(analysis)
 
 #    include <algorithm>
-#    include <cmath>
-#    include <cstdio>
 #    include <set>
 #    include <utility>
 
+#    include "intq/analysis/file_table.hpp"
 #    include "intq/analysis/report/event_file.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/nearest_names.hpp"
-#    include "intq/io/text_table.hpp"
 #    include "intq/quantization/check/check_qat_model.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
-
-INTQ_INLINE std::string seven_decimals(double value) {
-    if (std::isnan(value)) return "nan";  // which printf may give a sign
-    char buffer[400];
-    const int length = std::snprintf(buffer, sizeof buffer, "%.7f", value);
-    return std::string(buffer, static_cast<std::size_t>(length));
-}
-
-INTQ_INLINE std::string text_of_scales(const std::vector<float>& scales) {
-    if (scales.empty()) return "";
-    const auto [least, largest] = std::minmax_element(scales.begin(), scales.end());
-    const std::string first = seven_decimals(static_cast<double>(*least));
-    return scales.size() == 1 ? first : first + " ... " + seven_decimals(static_cast<double>(*largest));
-}
 
 INTQ_INLINE bool has_prefix(const std::string& name, const std::vector<std::string>& prefixes) {
     return prefixes.empty() || std::any_of(prefixes.begin(), prefixes.end(),
@@ -291,30 +272,29 @@ INTQ_INLINE std::string OpRunningInfoManager::table(const std::filesystem::path&
                                                {"Var", Align::right},
                                                {"Shape"}};
     if (with_stack) columns.push_back({"Stack"});
-    io::TextTable rows(std::move(columns));
+    FileTable rows(std::move(columns));
     for (const std::size_t i : chosen(prefixes, types))
         for (const TensorInfo& tensor : infos_[i].tensors) {
             const TensorInfo& seen = numbers_of(tensor);
             const TensorStatistics& s = seen.statistics;
-            std::vector<std::string> cells{std::to_string(i),
-                                           infos_[i].op.op_type,
-                                           infos_[i].op.mod_name,
-                                           tensor.attr,
-                                           quantization::quantized_name(seen.dtype),
-                                           detail::text_of_scales(seen.scales),
-                                           detail::seven_decimals((s.min)()),
-                                           detail::seven_decimals((s.max)()),
-                                           detail::seven_decimals(s.mean()),
-                                           detail::seven_decimals(s.var()),
-                                           to_string(seen.shape)};
-            if (with_stack) cells.push_back(infos_[i].op.call);
+            std::vector<TableCell> cells{std::to_string(i),
+                                         infos_[i].op.op_type,
+                                         infos_[i].op.mod_name,
+                                         tensor.attr,
+                                         quantization::quantized_name(seen.dtype),
+                                         cell_of_scales(seen.scales),
+                                         (s.min)(),
+                                         (s.max)(),
+                                         s.mean(),
+                                         s.var(),
+                                         to_string(seen.shape)};
+            if (with_stack) cells.emplace_back(infos_[i].op.call);
             rows.add_row(std::move(cells));
         }
-    const std::string text = rows.str();
     const std::filesystem::path& folder = out_dir.empty() ? out_dir_ : out_dir;
     io::make_folder(folder);
-    io::write_file(folder / "statistic.txt", text);
-    return text;
+    rows.write(folder, "statistic");
+    return rows.text();
 }
 
 namespace detail {

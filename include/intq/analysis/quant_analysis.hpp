@@ -95,8 +95,8 @@ public:
     /// @throws Error without a bad case
     void run(const RunOptions& options = {});
 
-    /// Writes compare_per_layer_out.txt and .csv, abnormal_layer_advisor.txt, and the report as profiler.html and
-    /// profiler.json.
+    /// Writes compare_per_layer_out and abnormal_layer_advisor, each as .txt and as .csv, and the report as
+    /// profiler.html and profiler.json.
     ///
     /// @param prefixes  modules whose qualified names begin so; all where it is empty
     /// @param types     types of the baseline's or the analysed model's operators; all where it is empty
@@ -105,7 +105,7 @@ public:
     const std::vector<LayerComparison>& compare_per_layer(const std::vector<std::string>& prefixes = {},
                                                           const std::vector<std::string>& types = {});
 
-    /// Writes sensitive_ops.txt and sensitive_ops.json; see find_sensitive_operators(). Interrupted, the next call with
+    /// Writes sensitive_ops as .txt, .csv and .json; see find_sensitive_operators(). Interrupted, the next call with
     /// the same models, case and metric goes on from its journal.
     ///
     /// @throws Error without a bad case
@@ -316,9 +316,8 @@ INTQ_INLINE const std::vector<LayerComparison>& QuantAnalysis::compare_per_layer
     }
     advice_ = advise_layers(layers_, analysed_operators_);
     io::make_folder(out_dir_);
-    io::write_file(out_dir_ / "compare_per_layer_out.txt", comparison_table(layers_));
-    io::write_file(out_dir_ / "compare_per_layer_out.csv", comparison_csv(layers_));
-    io::write_file(out_dir_ / "abnormal_layer_advisor.txt", advice_table(advice_));
+    comparison_table(layers_).write(out_dir_, "compare_per_layer_out");
+    advice_table(advice_).write(out_dir_, "abnormal_layer_advisor");
     write_report(out_dir_, report());
     return layers_;
 }
@@ -328,7 +327,7 @@ INTQ_INLINE std::vector<quantization::SensitiveOperator> QuantAnalysis::sensitiv
     io::make_folder(out_dir_);
     if (options.journal.empty()) options.journal = out_dir_;
     auto list = find_sensitive_operators(analysis_, inputs, baseline_output(inputs), options);
-    io::write_file(out_dir_ / "sensitive_ops.txt", sensitivity_table(list, options.metric));
+    sensitivity_table(list, options.metric).write(out_dir_, "sensitive_ops");
     io::write_file(out_dir_ / "sensitive_ops.json", sensitivity_json(list, options.metric));
     return list;
 }

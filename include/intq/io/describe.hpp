@@ -49,6 +49,7 @@ template <class Extents> std::string describe_shape(const Extents& extents, bool
 
 /// The shortest digits that read back as the number; "inf", "-inf", "nan" for what is none.
 template <class T> std::string shortest_text(T number) {
+    if (number != number) return "nan";  // to_chars may give it a sign
     char digits[32];
     return {digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
 }

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "intq/core/dtype.hpp"
+#include "intq/io/describe.hpp"
 #include "intq/io/error.hpp"
 
 namespace intq::io {
@@ -42,6 +44,15 @@ constexpr bool is_utf8(std::string_view text) noexcept {
 /// A string in quotes, with escapes.
 /// @throws Error where it is not UTF-8
 std::string write_json_string(std::string_view text);
+
+/// The shortest digits of a number. JSON has no infinities and no NaN: they are the strings "inf", "-inf" and "nan".
+template <class T> std::string write_json_number(T number) {
+    const std::string text = shortest_text(number);
+    if constexpr (std::is_floating_point_v<T>) {
+        if (number - number != T(0)) return '"' + text + '"';
+    }
+    return text;
+}
 
 /// A place in a JSON text.
 class JsonText {

@@ -110,7 +110,6 @@ template <class T> std::string to_json(const Ordered<T>& dictionary, TensorJson 
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(numeric_suite_loggers)
 
-#    include <cmath>
 #    include <cstdint>
 #    include <span>
 
@@ -137,22 +136,13 @@ INTQ_INLINE std::string json_list(const std::vector<std::string>& items) {
     return text + "]";
 }
 
-/// As JSON, which has no infinities.
-template <class T> std::string json_number(T number) {
-    if constexpr (std::is_floating_point_v<T>) {
-        if (std::isnan(number)) return "\"nan\"";
-        if (std::isinf(number)) return number > 0 ? "\"inf\"" : "\"-inf\"";
-    }
-    return shortest_text(number);
-}
-
 template <class T> std::string json_elements(const Tensor& tensor) {
     std::vector<std::string> items;
     for (const T element : tensor.flat<T>()) {
         if constexpr (sizeof(T) == 1) {
-            items.push_back(json_number(static_cast<int>(element)));
+            items.push_back(io::write_json_number(static_cast<int>(element)));
         } else {
-            items.push_back(json_number(element));
+            items.push_back(io::write_json_number(element));
         }
     }
     return json_list(items);
@@ -182,15 +172,16 @@ INTQ_INLINE std::string json_data(const Tensor& tensor) {
 
 INTQ_INLINE std::string json_tensor(const Tensor& tensor, TensorJson how) {
     std::vector<std::string> extents;
-    for (int axis = 0; axis < tensor.rank(); ++axis) extents.push_back(json_number(tensor.extent(axis)));
+    for (int axis = 0; axis < tensor.rank(); ++axis) extents.push_back(io::write_json_number(tensor.extent(axis)));
     std::vector<std::pair<std::string, std::string>> members{{"shape", json_list(extents)},
                                                              {"dtype", json_string(dtype_word(tensor))}};
     if (how == TensorJson::data) {
         members.emplace_back("data", json_data(tensor.contiguous()));
         if (tensor.qparams() && tensor.dtype() != DType::float32) {
             std::vector<std::string> scales, zero_points;
-            for (const float scale : tensor.qparams()->scales) scales.push_back(json_number(scale));
-            for (const auto zero_point : tensor.qparams()->zero_points) zero_points.push_back(json_number(zero_point));
+            for (const float scale : tensor.qparams()->scales) scales.push_back(io::write_json_number(scale));
+            for (const auto zero_point : tensor.qparams()->zero_points)
+                zero_points.push_back(io::write_json_number(zero_point));
             members.emplace_back("scale", json_list(scales));
             members.emplace_back("zero_point", json_list(zero_points));
         }
@@ -231,8 +222,8 @@ INTQ_INLINE std::string to_json(const nn::Value& value, TensorJson tensors) {
     if (value.is_tensor()) return detail::json_tensor(value.tensor(), tensors);
     if (value.is_tuple()) return to_json(ValueList(value.tuple()), tensors);
     if (value.is_bool()) return value.boolean() ? "true" : "false";
-    if (value.is_integer()) return detail::json_number(value.integer());
-    if (value.is_number()) return detail::json_number(value.number());
+    if (value.is_integer()) return io::write_json_number(value.integer());
+    if (value.is_number()) return io::write_json_number(value.number());
     if (value.is_text()) return detail::json_string(value.text());
     return "null";
 }
