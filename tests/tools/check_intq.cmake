@@ -311,6 +311,18 @@ expect(0 "\"warnings\": ..\"of the calibration\": \"activation_post_process_0 .b
 expect(1 "none.intq: not written: on these samples the outputs hold NaN or infinity" quantize
        "${INPUTS}/overflow.onnx" --data "${INPUTS}/lowest.npy" -o none.intq)
 expect(0 "SQNR: inf dB" compare "${INPUTS}/zero.onnx" zero.intq --data "${INPUTS}/flat.npy")
+# JSON has no infinity and no NaN, so they are strings. NaN never passes.
+expect(0 "\"SQNR\": \"inf\"" compare "${INPUTS}/zero.onnx" zero.intq --data "${INPUTS}/flat.npy" --json)
+json(sqnr SQNR)
+expect_equal("an infinite SQNR" "${sqnr}" inf)
+expect(0 "\"SQNR on these samples\": \"inf\"" quantize "${INPUTS}/zero.onnx" --data "${INPUTS}/flat.npy" --json -o
+       zero.intq)
+expect(1 "zeros.intq: the SQNR is NaN.*SQNR: nan dB" compare "${INPUTS}/overflow.onnx" zeros.intq --data
+       "${INPUTS}/lowest.npy")
+expect(1 "zeros.intq: the SQNR is NaN.*\"SQNR\": \"nan\"" compare "${INPUTS}/overflow.onnx" zeros.intq --data
+       "${INPUTS}/lowest.npy" --json)
+expect(1 "SQNR is NaN" targets --model "${INPUTS}/overflow.onnx" --calibration "${INPUTS}/lowest.npy" --images
+       "${INPUTS}/lowest.npy")
 set(ENV{INTQ_BACKEND} no_such)
 expect(1 "^intq: INTQ_BACKEND is \"no_such\"" --version)
 unset(ENV{INTQ_BACKEND})

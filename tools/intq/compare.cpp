@@ -50,7 +50,7 @@ void report_metrics(Report& report, const std::vector<std::string>& names, const
     std::vector<std::vector<std::string>> rows;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const OutputMetrics& each = all[i];
-        worst.sqnr = std::min(worst.sqnr, each.sqnr);
+        worst.sqnr = worse_sqnr(worst.sqnr, each.sqnr);
         worst.cosine = std::min(worst.cosine, each.cosine);
         worst.mean_error = std::max(worst.mean_error, each.mean_error);
         worst.largest_error = std::max(worst.largest_error, each.largest_error);
@@ -91,6 +91,7 @@ int compare(const CompareOptions& options) {
     if (expected.size() == 1 && expected[0].rank() == 2)
         report.count("same class", count_equal(classes_of(expected[0]), classes_of(given[0])));
     report.print();
+    for (const OutputMetrics& each : metrics) require_number(options.program, each.sqnr);
     return 0;
 }
 

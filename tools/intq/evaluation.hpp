@@ -46,6 +46,16 @@ inline double sqnr_of(const Tensor& expected, const Tensor& given) {
     return static_cast<double>(intq::numeric_suite::compute_sqnr(x, y));
 }
 
+/// The less; NaN is the worst.
+inline double worse_sqnr(double a, double b) { return a < b || a != a ? a : b; }
+
+/// Throws for an SQNR that says that nothing was compared.
+inline void require_number(const std::string& what, double sqnr) {
+    if (sqnr != sqnr)
+        throw intq::Error(what,
+                          "the SQNR is NaN: on these samples outputs hold NaN or infinity, in float or in integers");
+}
+
 /// Values of layers by qualified name, in logical row_major order.
 using LayerValues = std::map<std::string, std::vector<float>>;
 

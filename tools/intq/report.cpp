@@ -14,6 +14,7 @@ namespace intq_tool {
 using namespace intq;
 
 std::string digits(const char* format, double value) {
+    if (value != value) return "nan";  // which printf may give a sign
     char text[64];
     std::snprintf(text, sizeof text, format, value);
     return text;
@@ -21,13 +22,18 @@ std::string digits(const char* format, double value) {
 
 namespace {
 
-/// A cell in JSON: a number where it is one, null where it is none that JSON has.
+/// A number in JSON, with the digits that people see; "inf", "-inf" and "nan" are strings.
+std::string json_of(double value, const std::string& text) {
+    return value - value == 0.0 ? text : io::write_json_number(value);
+}
+
+/// A cell in JSON: a number where it is one.
 std::string cell(const io::TextTable::Column& column, const std::string& text) {
     if (column.align != io::Align::right) return io::write_json_string(text);
     double value = 0.0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || stop != text.data() + text.size()) return io::write_json_string(text);
-    return value - value == 0.0 ? text : "null";
+    return json_of(value, text);
 }
 
 }  // namespace
@@ -44,7 +50,7 @@ void Report::text(const std::string& name, const std::string& value) {
 void Report::number(const std::string& name, double value, const std::string& unit) {
     const std::string text = digits("%.7g", value);
     lines_ += name + ": " + text + (unit.empty() ? "" : " " + unit) + "\n";
-    member(name, value - value == 0 ? text : "null");
+    member(name, json_of(value, text));
 }
 
 void Report::count(const std::string& name, long long value, const std::string& unit) {

@@ -189,6 +189,7 @@ std::vector<std::string> row_of(const Configuration& configuration, const graph:
     const auto of_one = quantization::lower(quantized, *configuration.kernels, 1);
     const Timed result = timed(count, [&] { return lowered.run(data.images); });
     const double sqnr = sqnr_of(reference, result.logits);
+    require_number(configuration.target, sqnr);
     return {configuration.target,
             name_of(configuration.dtype),
             configuration.scheme_name(),
