@@ -185,6 +185,7 @@
 #include "intq/nn/model/recorder.hpp"
 #include "intq/nn/model/repr.hpp"
 #include "intq/nn/model/state_dict.hpp"
+#include "intq/nn/model/state_file.hpp"
 #include "intq/nn/model/tape.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/numeric_suite/eager/compare_outputs.hpp"

@@ -78,7 +78,7 @@ INTQ_INLINE GraphModule::GraphModule(nn::Module& root, Graph graph, std::vector<
     : graph_(std::move(graph)) {
     set_children(root.children());
     parameters() = root.parameters();
-    buffers() = root.buffers();
+    for (const auto& buffer : root.buffers()) add_buffer(buffer.name, buffer.value, root.is_persistent(buffer.name));
     for (auto& constant : constants) add_buffer(std::move(constant.name), std::move(constant.value));
     graph_.lint(this);
     if (!root.training()) eval();

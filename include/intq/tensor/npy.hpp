@@ -25,6 +25,11 @@ io::NpyArray to_array(const Tensor& tensor);
 /// Reads a .npy file as a row_major tensor. Throws the Error that names the file.
 Tensor load_npy(const std::filesystem::path& path);
 
+/// Writes a tensor as a .npy file, which numpy.load reads.
+///
+/// @throws Error as io::write_file()
+void save_npy(const std::filesystem::path& path, const Tensor& tensor);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
@@ -60,6 +65,11 @@ INTQ_INLINE io::NpyArray to_array(const Tensor& tensor) {
 }
 
 INTQ_INLINE Tensor load_npy(const std::filesystem::path& path) { return to_tensor(io::read_npy(path), path.string()); }
+
+INTQ_INLINE void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
+    if (!tensor.defined()) throw Error(path.string(), "save_npy: the tensor is undefined");
+    io::write_npy(path, to_array(tensor));
+}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq

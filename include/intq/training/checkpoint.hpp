@@ -139,7 +139,7 @@ INTQ_INLINE io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& 
     io::Safetensors file;
     file.metadata["format"] = detail::checkpoint_format;
     file.metadata[detail::optimizer_key] = optimizer.type_name();
-    for (const auto& item : nn::state_dict(model))
+    for (const auto& item : nn::whole_state(model))
         file.arrays.push_back({std::string(detail::model_prefix) + item.name, to_array(item.value)});
     for (const auto& [parameter, states] : optimizer.state())
         for (const auto& [state, tensor] : states)
@@ -157,6 +157,9 @@ INTQ_INLINE TrainingPosition restore_checkpoint(const io::Safetensors& file, con
     try {
         const nn::StateDict state = detail::model_state(file);
         nn::check_state_dict(model, state);
+        for (const std::string& buffer : nn::detail::transient_names(model))
+            if (nn::detail::find_named(state, buffer) == nullptr)
+                throw Error(buffer, "the checkpoint lacks this buffer of the model");
         Optimizer::State kept = detail::optimizer_state(file, state, optimizer);
         nn::load_state_dict(model, state);
         optimizer.set_state(std::move(kept));

@@ -141,7 +141,7 @@ INTQ_INLINE LSTM::LSTM(const LSTMOptions& options) : options_(options) {
                     std::to_string(options.num_layers));
     if (!(options.dropout >= 0.0 && options.dropout < 1.0))
         throw Error("LSTM: dropout must be in [0, 1), given " + std::to_string(options.dropout));
-    if (options.dropout != 0.0) add_buffer("calls", Tensor::zeros(Shape(1), DType::int64));
+    if (options.dropout != 0.0) add_buffer("calls", Tensor::zeros(Shape(1), DType::int64), false);
     const index_t gates = 4 * options.hidden_size;
     for (index_t layer = 0; layer < options.num_layers; ++layer)
         for (index_t direction = 0; direction < directions(); ++direction) {

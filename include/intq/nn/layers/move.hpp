@@ -108,7 +108,7 @@ INTQ_INLINE Value Identity::forward(Arguments arguments) { return arguments[0]; 
 
 INTQ_INLINE Dropout::Dropout(double p, std::uint64_t seed) : p_(p), seed_(seed) {
     if (!(p >= 0.0 && p < 1.0)) throw Error("Dropout: p must be in [0, 1), given " + std::to_string(p));
-    add_buffer("calls", Tensor::zeros(Shape(1), DType::int64));
+    add_buffer("calls", Tensor::zeros(Shape(1), DType::int64), false);
 }
 
 INTQ_INLINE Value Dropout::forward(Arguments arguments) {

@@ -46,6 +46,8 @@ public:
     /// A frozen one uses its running statistics and keeps them, in training too; train() does not thaw it.
     void freeze_statistics(bool on = true) noexcept { frozen_ = on; }
     bool uses_batch_statistics() const noexcept { return training() && !frozen_; }
+    /// PyTorch's state has num_batches_tracked as well, which nothing here reads.
+    INTQ_INLINE void adapt_state(std::vector<Named<Tensor>>& state) const override;
     /// Refuses running statistics that no data has: NaN, infinity, a negative variance.
     INTQ_INLINE void tensors_changed() override;
 
@@ -192,6 +194,10 @@ INTQ_INLINE void BatchNorm::update_running(const float_operators::ChannelMoments
         move(mean[c], moments.mean[c]);
         move(variance[c], moments.variance[c] * unbiased);
     }
+}
+
+INTQ_INLINE void BatchNorm::adapt_state(std::vector<Named<Tensor>>& state) const {
+    std::erase_if(state, [](const Named<Tensor>& item) { return item.name == "num_batches_tracked"; });
 }
 
 INTQ_INLINE BatchNorm::BatchNorm(const BatchNormOptions& options) : options_(options) {

@@ -127,7 +127,11 @@ public:
     Tensor* find_tensor(std::string_view qualified_name);
 
     void add_parameter(std::string name, Tensor tensor);
-    void add_buffer(std::string name, Tensor tensor);
+    /// @param is_persistent  whether it belongs to the state dictionary, as in PyTorch: not what PyTorch's layer lacks,
+    ///                       such as the count of a dropout. A checkpoint of a training holds all buffers.
+    void add_buffer(std::string name, Tensor tensor, bool is_persistent = true);
+    /// Whether a parameter or buffer of this module belongs to the state dictionary.
+    bool is_persistent(std::string_view name) const noexcept;
     /// Parameters and buffers of this module by name. Throws for a name that does not exist.
     Tensor& tensor(std::string_view name);
     const Tensor& tensor(std::string_view name) const { return const_cast<Module*>(this)->tensor(name); }
@@ -181,6 +185,7 @@ private:
     std::vector<Named<ModulePtr>> children_;
     std::vector<Named<Tensor>> parameters_;
     std::vector<Named<Tensor>> buffers_;
+    std::vector<std::string> not_persistent_;  // of the buffers
     std::vector<Named<Value>> properties_;
     std::map<std::string, std::any> attributes_;
     std::vector<ForwardPreHook> forward_pre_hooks_;
@@ -476,8 +481,13 @@ INTQ_INLINE void Module::add_parameter(std::string name, Tensor tensor) {
     add_tensor(parameters_, std::move(name), std::move(tensor));
 }
 
-INTQ_INLINE void Module::add_buffer(std::string name, Tensor tensor) {
+INTQ_INLINE void Module::add_buffer(std::string name, Tensor tensor, bool is_persistent) {
+    if (!is_persistent) not_persistent_.push_back(name);
     add_tensor(buffers_, std::move(name), std::move(tensor));
+}
+
+INTQ_INLINE bool Module::is_persistent(std::string_view name) const noexcept {
+    return std::find(not_persistent_.begin(), not_persistent_.end(), name) == not_persistent_.end();
 }
 
 INTQ_INLINE void Module::set_attribute(const std::string& name, std::any value) {

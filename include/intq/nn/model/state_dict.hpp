@@ -4,6 +4,7 @@
 #ifndef INTQ_NN_MODEL_STATE_DICT_HPP
 #define INTQ_NN_MODEL_STATE_DICT_HPP
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,15 +15,18 @@ inline namespace INTQ_HOSTED_ABI {
 
 using StateDict = std::vector<Named<Tensor>>;
 
-/// The parameters, then the buffers, that are defined; copies.
+/// The parameters, then the persistent buffers (Module::add_buffer()), that are defined; copies.
 StateDict state_dict(Module& model);
+/// The same with all buffers: what a training resumes from.
+StateDict whole_state(Module& model);
 
 /// Gives a model the tensors of a state dictionary, all or none of them: where a module throws for what it was given
 /// (Module::tensors_changed()), all have their former values again.
 ///
 /// A tensor that is undefined in the model (a scale before any data) takes whatever the dictionary has, and stays
-/// undefined where it has none. A module may take the state of a kin of another kind (Module::adapt_state()): a
-/// quantizer that learns its scale starts from that of a calibrated one.
+/// undefined where it has none. A buffer that is not persistent may be missing, and stays. A module may take the state
+/// of a kin of another kind (Module::adapt_state()): a quantizer that learns its scale starts from that of a calibrated
+/// one.
 ///
 /// @throws Error naming the tensor or the module: one that the model or the dictionary lacks, another shape or dtype, a
 ///         parameter that is not finite, what a module refuses
@@ -42,6 +46,9 @@ namespace detail {
 
 /// The parameters, then the buffers, of all modules.
 std::vector<Named<Tensor*>> all_tensors(Module& model);
+
+/// The names of the buffers that are not persistent.
+std::set<std::string> transient_names(Module& model);
 
 /// Null when there is none of this name.
 const Tensor* find_named(const StateDict& state, const std::string& name);
@@ -80,10 +87,25 @@ INTQ_INLINE const Tensor* find_named(const StateDict& state, const std::string& 
 
 }  // namespace detail
 
-INTQ_INLINE StateDict state_dict(Module& model) {
+INTQ_INLINE std::set<std::string> detail::transient_names(Module& model) {
+    std::set<std::string> names;
+    for (const auto& module : model.named_modules())
+        for (const auto& buffer : module.value->buffers())
+            if (!module.value->is_persistent(buffer.name)) names.insert(join_path(module.name, buffer.name));
+    return names;
+}
+
+INTQ_INLINE StateDict whole_state(Module& model) {
     StateDict state;
     for (const auto& tensor : detail::all_tensors(model))
         if (tensor.value->defined()) state.push_back({tensor.name, tensor.value->clone()});
+    return state;
+}
+
+INTQ_INLINE StateDict state_dict(Module& model) {
+    StateDict state = whole_state(model);
+    const std::set<std::string> transient = detail::transient_names(model);
+    std::erase_if(state, [&](const Named<Tensor>& item) { return transient.count(item.name) != 0; });
     return state;
 }
 
@@ -105,11 +127,13 @@ INTQ_INLINE void check_finite_parameters(Module& model, const StateDict& state) 
 /// What can be said of a dictionary without writing it.
 INTQ_INLINE void check_tensors(Module& model, const StateDict& state) {
     const auto tensors = detail::all_tensors(model);
+    const std::set<std::string> transient = transient_names(model);
     std::size_t found = 0;
     for (const auto& tensor : tensors) {
         const Tensor* given = detail::find_named(state, tensor.name);
         found += given != nullptr ? 1 : 0;
         if (!tensor.value->defined()) continue;
+        if (given == nullptr && transient.count(tensor.name) != 0) continue;
         if (given == nullptr) throw Error(tensor.name, "the state dictionary lacks this tensor of the model");
         if (!(given->shape() == tensor.value->shape()) || given->dtype() != tensor.value->dtype())
             throw Error(tensor.name, std::string("the state dictionary has ") + name_of(given->dtype()) + " " +
