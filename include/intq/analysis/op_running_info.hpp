@@ -116,6 +116,7 @@ bool has_prefix(const std::string& name, const std::vector<std::string>& prefixe
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/nearest_names.hpp"
+#    include "intq/numeric_suite/loggers/layer_types.hpp"
 #    include "intq/quantization/check/check_qat_model.hpp"
 
 namespace intq::analysis {
@@ -132,7 +133,8 @@ INTQ_INLINE void check_filter(const char* what, const std::vector<std::string>& 
                               const std::vector<std::string>& names, bool by_prefix) {
     for (const std::string& word : words) {
         const bool is_known = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-            return by_prefix ? name.rfind(word, 0) == 0 : name == word;
+            return by_prefix ? name.rfind(word, 0) == 0
+                             : numeric_suite::type_word(name) == numeric_suite::type_word(word);
         });
         if (is_known) continue;
         std::vector<std::string> candidates = names;
@@ -243,7 +245,8 @@ INTQ_INLINE std::vector<std::size_t> OpRunningInfoManager::chosen(const std::vec
     detail::check_filter("type", types, known_types, false);
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < infos_.size(); ++i) {
-        const bool is_of_type = types.empty() || std::find(types.begin(), types.end(), known_types[i]) != types.end();
+        const bool is_of_type =
+            types.empty() || numeric_suite::holds_type({types.begin(), types.end()}, known_types[i]);
         if (is_of_type && detail::has_prefix(names[i], prefixes) && !infos_[i].tensors.empty()) result.push_back(i);
     }
     return result;

@@ -31,7 +31,7 @@ struct OutputMetric {
 
 /// Cosine, MSE, L1, KL, SQNR, Atol or Rtol.
 ///
-/// @throws Error for another name, with these
+/// @throws Error for another name, with these; for "custom", which is a function that the caller gives
 OutputMetric output_metric(const std::string& name);
 
 /// The tensors of a value by their place in it: "0" for a single one, "1", "1.0" inside tuples.
@@ -88,6 +88,11 @@ INTQ_INLINE OutputMetric output_metric(const std::string& name) {
         }
         names += (names.empty() ? "" : ", ") + std::string(row.name);
     }
+    if (name == "custom")
+        throw Error(
+            "the metric \"custom\" is a function of yours, and there is none: auto_find_bad_case() takes it as "
+            "custom_metric_func, of the two tensors of an output; elsewhere the metrics are " +
+            names);
     throw Error("there is no metric \"" + name + "\"; the metrics are " + names);
 }
 

@@ -147,6 +147,7 @@ private:
 #    include "intq/analysis/saved_activations.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
+#    include "intq/numeric_suite/loggers/layer_types.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
 namespace intq::analysis {
@@ -309,9 +310,11 @@ INTQ_INLINE const std::vector<LayerComparison>& QuantAnalysis::compare_per_layer
     detail::check_filter("type", types, known_types, false);
     layers_.clear();
     for (const LayerComparison& layer : all_layers_) {
-        const bool is_of_type = types.empty() || std::any_of(types.begin(), types.end(), [&](const std::string& type) {
-                                    return type == layer.base_op_type || type == layer.analy_op_type;
-                                });
+        const bool is_of_type =
+            types.empty() || std::any_of(types.begin(), types.end(), [&](const std::string& type) {
+                return numeric_suite::type_word(type) == numeric_suite::type_word(layer.base_op_type) ||
+                       numeric_suite::type_word(type) == numeric_suite::type_word(layer.analy_op_type);
+            });
         if (is_of_type && detail::has_prefix(layer.mod_name, prefixes)) layers_.push_back(layer);
     }
     advice_ = advise_layers(layers_, analysed_operators_);

@@ -163,7 +163,15 @@ TEST_CASE("Arguments of an export do what the documents say, or are refused") {
                Contains("form has the number 7, which is no QuantizedForm"));
     CHECK_THAT(refusal(linear, x, {.input_names = {"a", "b"}}), Contains("2 input_names are given, the model has 1"));
     CHECK_THAT(refusal(linear, x, {.output_names = {"x"}}), Contains("the name \"x\" was given to two"));
-    CHECK_THAT(refusal(linear, x, {.training = onnx::TrainingMode::training}), Contains("TrainingMode::eval alone"));
+    // preserve is evaluation where the model is in it.
+    CHECK_THAT(refusal(linear, x, {.training = onnx::TrainingMode::training}), Contains("TrainingMode::eval"));
+    const auto graph =
+        traced(test::make_model({{"act", linear}}, [](auto& m, nn::Arguments a) { return m.call("act", a[0]); }));
+    graph->train();
+    CHECK_THAT(message_of<Error>([&] { bytes_of(*graph, x, {.training = onnx::TrainingMode::preserve}); }),
+               Contains("preserve") && Contains("in training") && Contains("eval()"));
+    graph->eval();
+    CHECK(bytes_of(*graph, x, {.training = onnx::TrainingMode::preserve}) == bytes_of(*graph, x));
     CHECK_THAT(refusal(std::make_shared<nn::LSTM>(nn::LSTMOptions{3, 4}), test::random_tensor(Shape(2, 1, 3), 1)),
                Contains("has no ONNX operator"));
     CHECK_THAT(message_of<Error>([&] {

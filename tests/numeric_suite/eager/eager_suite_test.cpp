@@ -8,6 +8,8 @@
 #include "intq/numeric_suite/eager/compare_outputs.hpp"
 #include "intq/numeric_suite/eager/compare_stub.hpp"
 #include "intq/numeric_suite/eager/compare_weights.hpp"
+#include "intq/numeric_suite/fx/node_types.hpp"
+#include "intq/numeric_suite/loggers/layer_types.hpp"
 #include "intq/numeric_suite/loggers/value_metrics.hpp"
 #include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/quantization/convert/convert_eager.hpp"
@@ -313,8 +315,44 @@ TEST_CASE("A logger of one's own keeps what it wants") {
     CHECK(ns::get_logger_dict(*counted.quantized).at("fc.stats").at("calls").size() == 1);
 }
 
+TEST_CASE("A quantized type has one name in both spellings") {
+    const auto outputs_of = [](const ns::ModuleTypes& allowed) {
+        const Pair pair = conv_pair(2);
+        ns::CompareOutputsOptions options;
+        options.allow_list = allowed;
+        return ns::to_json(ns::compare_model_outputs(*pair.float_model, *pair.quantized, pair.data, options));
+    };
+    CHECK(outputs_of({"Linear", "quantized.Linear"}) == outputs_of({"Linear", "QuantizedLinear"}));
+    CHECK_THAT(outputs_of({"Linear", "quantized.Linear"}), Catch::Matchers::Contains("fc.stats"));
+    CHECK(ns::type_word("QuantizedLinear") == "quantized.Linear");
+    CHECK(ns::type_word("Quantized") == "Quantized");
+    CHECK(ns::type_word("Linear") == "Linear");
+    auto sets = ns::fx::get_base_name_to_sets_of_related_ops();
+    CHECK(ns::fx::get_base_name_for_op(sets, "QuantizedConvReLU2d") == "conv2d");
+    CHECK(ns::fx::get_base_name_for_op(sets, "quantized.ConvReLU2d") == "conv2d");
+}
+
+TEST_CASE("The eager suite does not compare a layer with one that another operator was fused into") {
+    // The float model's convolution has no relu, the quantized one's has.
+    const auto refused = [](const auto& compare) {
+        const Pair pair = conv_pair(1);
+        return message_of<Error>([&] { compare(*std::make_shared<Net>(), *pair.quantized, pair.data); });
+    };
+    for (const std::string& message :
+         {refused([](auto&a, auto&b, const auto&data) { ns::compare_model_outputs(a, b, data); }),
+          refused([](auto&a, auto&b, const auto&data) { ns::compare_model_stub(a, b, {"Conv2d"}, data); })})
+        CHECK_THAT(message, Catch::Matchers::Contains("conv1\"") && Catch::Matchers::Contains(" is Conv2d, ") &&
+                                Catch::Matchers::Contains(" is QuantizedConvReLU2d, ") &&
+                                Catch::Matchers::Contains("fuse_modules()"));
+}
+
 TEST_CASE("Wrong use of the eager suite is refused with what is wrong") {
     const Pair pair = conv_pair(1);
+    // The state_dict() of a converted model, or of a float one, is no quantized_state_dict().
+    for (const nn::ModulePtr& model : {pair.quantized, pair.float_model})
+        CHECK_THAT(
+            message_of<Error>([&] { ns::compare_weights(nn::state_dict(*pair.float_model), nn::state_dict(*model)); }),
+            Catch::Matchers::Contains("give quantized_state_dict(*model) of the converted model"));
     ns::CompareOutputsOptions options;
     options.allow_list = {"Conv2D"};
     CHECK(message_of<Error>([&] {

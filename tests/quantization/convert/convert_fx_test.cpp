@@ -265,8 +265,9 @@ TEST_CASE("Converting before calibrating names the node; so does a wrong shape o
     test::ResidualNet model(4);
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), bayes);
     CHECK(message_of<Error>([&] { convert_fx(*prepared); }) ==
-          "convert: %activation_post_process_0 (FakeQuantize): no data was seen by the quantizer of %quant; "
-          "calibrate or train the model first");
+          "convert: %activation_post_process_0 (FakeQuantize): no data was seen by the quantizer of %quant: run the "
+          "prepared model on samples first (calibrate() does, and so does a training), or load the state of one that "
+          "ran");
     calibrate(*prepared, test::random_tensor(Shape(1, 3, 6, 6), 3), 1);
     CHECK(message_of<Error>([&] {
               convert_fx(*prepared, tflite);

@@ -586,8 +586,10 @@ TEST_CASE("Quantization on modules says what is missing, by name") {
     const auto model = std::make_shared<EagerNet>();
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
     const nn::ModulePtr prepared = prepare_calibration(model, default_mapping(), table.policy());
-    CHECK(message_of<Error>([&] { convert(prepared, table); }) ==
-          "convert: quant: no data was seen by its quantizer; run the prepared model on data first");
+    CHECK(
+        message_of<Error>([&] { convert(prepared, table); }) ==
+        "convert: quant: no data was seen by its quantizer: run the prepared model on samples first (calibrate() does, "
+        "and so does a training), or load the state of one that ran");
     CHECK(message_of<Error>([&] { convert(model, table); }).find("convert: the model is not prepared") == 0);
     CHECK(message_of<Error>([&] { convert(prepared, table_of("meta")); }).find("prepared for the target bayes") !=
           std::string::npos);

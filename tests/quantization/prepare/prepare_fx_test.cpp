@@ -724,8 +724,9 @@ TEST_CASE("In training bad data names the node; a model that saw none is not con
     test::ResidualNet model(4);
     const auto prepared = prepare_qat_fx(model, get_default_qconfig_mapping(), bayes);
     CHECK(message_of<Error>([&] { convert_fx(*prepared); }) ==
-          "convert: %activation_post_process_0 (FakeQuantize): no data was seen by the quantizer of %quant; "
-          "calibrate or train the model first");
+          "convert: %activation_post_process_0 (FakeQuantize): no data was seen by the quantizer of %quant: run the "
+          "prepared model on samples first (calibrate() does, and so does a training), or load the state of one that "
+          "ran");
     intq::Tensor bad = test::random_tensor(Shape(1, 3, 6, 6), 3);
     bad.flat<float>()[5] = std::numeric_limits<float>::infinity();
     const std::string message = message_of<Error>([&] { (*prepared)(bad); });

@@ -202,6 +202,7 @@ INTQ_INLINE QuantizedExporter::QuantizedExporter(const QuantizedGraph& quantized
     outputs_ = port_names("output", options.output_names, outputs_);
     std::vector<std::string> ports = inputs_;
     ports.insert(ports.end(), outputs_.begin(), outputs_.end());
+    check_training_mode(options, false);  // a converted model is in evaluation
     check_export_options(options, ports);
 }
 

@@ -16,7 +16,7 @@
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Names of types of modules, as Module::type_name() gives them.
+/// Names of types of modules, as Module::type_name() gives them, or as PyTorch spells quantized ones (type_word()).
 using ModuleTypes = std::set<std::string>;
 
 /// The types whose outputs are compared unless a list says otherwise, PyTorch's list for the layers that there are:
@@ -42,8 +42,10 @@ void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module, const
 /// What both models gave since prepare_model_outputs(), by the names of the quantized one: lists "float" and
 /// "quantized". A module without a partner in the float model is left out.
 ///
-/// @throws Error where nothing was logged, because a model was not run; where a module was called more often in one
-///         model than in the other; where no name has a partner; for loggers without a list "tensor_val"
+/// @throws Error where nothing was logged, because a model was not run; where a layer of the float model and that of
+/// the
+///         quantized one have other operators fused into them; where a module was called more often in one model than
+///         in the other; where no name has a partner; for loggers without a list "tensor_val"
 LoggerDict get_matching_activations(nn::Module& float_module, nn::Module& q_module);
 
 /// prepare_model_outputs(), a run of both models on the data, and get_matching_activations().
@@ -62,6 +64,11 @@ std::string plain_type(const std::string& type);
 
 /// Runs a model on its inputs.
 nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data);
+
+/// Throws where two modules of one place compute different things, such as a convolution and one with a relu fused into
+/// it: their outputs do not correspond.
+void check_same_operator(const char* function, const std::string& name_in_float, const nn::Module& in_float,
+                         const std::string& name, const nn::Module& quantized);
 
 /// Throws for a model that was prepared for a comparison before.
 void check_no_loggers(const char* function, nn::Module& model);
@@ -104,7 +111,7 @@ INTQ_INLINE bool is_logged(const nn::Module& module, const ModuleTypes& allowed)
     const std::string type = module.type_name(), plain = plain_type(type);
     if (plain == "FloatFunctional") return true;
     if (plain == "Dropout" || plain == "DeQuantStub" || plain == "DeQuantize") return false;
-    return (module.is_leaf() || module.children().empty()) && allowed.count(type) != 0;
+    return (module.is_leaf() || module.children().empty()) && holds_type(allowed, type);
 }
 
 INTQ_INLINE void check_types(const ModuleTypes& allowed, nn::Module& float_module, nn::Module& q_module) {
@@ -112,9 +119,21 @@ INTQ_INLINE void check_types(const ModuleTypes& allowed, nn::Module& float_modul
     for (nn::Module* model : {&float_module, &q_module})
         for (const auto& module : model->named_modules()) known.insert(module.value->type_name());
     for (const std::string& type : allowed)
-        if (known.count(type) == 0)
+        if (!holds_type(known, type))
             throw Error("prepare_model_outputs: neither model has a module of the type \"" + type +
                         "\" of the list; the nearest are " + nearest_names(type, {known.begin(), known.end()}));
+}
+
+INTQ_INLINE void check_same_operator(const char* function, const std::string& name_in_float, const nn::Module& in_float,
+                                     const std::string& name, const nn::Module& quantized) {
+    const std::string a = computed_by(plain_type(in_float.type_name())),
+                      b = computed_by(plain_type(quantized.type_name()));
+    if (a.empty() || b.empty() || a == b) return;
+    throw Error(function, "\"" + name_in_float + "\" of the float model is " + in_float.type_name() +
+                              ", which computes " + a + ", and \"" + name + "\" of the quantized model is " +
+                              quantized.type_name() + ", which computes " + b +
+                              ": their outputs do not correspond; give the float model that was fused alike "
+                              "(fuse_modules(), fuse_fx())");
 }
 
 INTQ_INLINE nn::Value log_output(nn::Module& module, const nn::ModuleCall&, const nn::Value& result) {
@@ -197,6 +216,13 @@ INTQ_INLINE LoggerDict get_matching_activations(nn::Module& float_module, nn::Mo
     for (const auto& [key, stats] : of_quantized) {
         const auto name = find_match(names, key, "stats");
         if (!name) continue;
+        const auto module_of = [](const std::string& logger) {
+            return logger == "stats" ? std::string()
+                                     : logger.substr(0, logger.size() - std::string_view(".stats").size());
+        };
+        const std::string in_float = module_of(*name), path = module_of(key);
+        detail::check_same_operator("get_matching_activations", in_float, float_module.find(in_float), path,
+                                    q_module.find(path));
         const ValueList& real = detail::activations_of(*name, of_float.at(*name));
         const ValueList& quantized = detail::activations_of(key, stats);
         if (real.size() != quantized.size())

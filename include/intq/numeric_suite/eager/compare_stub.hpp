@@ -105,6 +105,7 @@ INTQ_INLINE int swap_children(nn::Module& float_module, nn::Module& q_module, co
         if (types.count(partner->type_name()) == 0) {
             swapped += swap_children(*partner, *child.value, types, logger_cls);
         } else if (types_in(*partner) != types_in(*child.value)) {
+            check_same_operator("prepare_model_with_stubs", child.name, *partner, child.name, *child.value);
             q_module.replace_child(child.name, std::make_shared<Shadow>(child.value, partner, made_logger(logger_cls)));
             ++swapped;
         }

@@ -50,7 +50,8 @@ std::optional<std::string> find_match(const std::vector<std::string>& names, con
 ///
 /// @param float_dict      state_dict() of the float model, fused or not
 /// @param quantized_dict  quantized_state_dict() of the quantized model
-/// @throws Error where no weight of the quantized model has a partner: the models do not correspond
+/// @throws Error where no weight of the quantized model has a partner, because the models do not correspond, and where
+///         none of them is codes, because quantized_dict is no quantized_state_dict()
 ///
 /// Source   torch.ao.ns._numeric_suite.compare_weights
 WeightDict compare_weights(const nn::StateDict& float_dict, const nn::StateDict& quantized_dict);
@@ -61,6 +62,7 @@ WeightDict compare_weights(const nn::StateDict& float_dict, const nn::StateDict&
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(numeric_suite_eager)
 
+#    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
 #    include <string_view>
@@ -209,6 +211,13 @@ INTQ_INLINE WeightDict compare_weights(const nn::StateDict& float_dict, const nn
         if (const auto name = detail::partner_of(names, item.name))
             result[item.name] = {*nn::detail::find_named(float_dict, *name), item.value};
     }
+    const bool has_codes = std::any_of(quantized_dict.begin(), quantized_dict.end(), [](const auto& item) {
+        return item.value.dtype() == DType::int8 || item.value.dtype() == DType::int16;
+    });
+    if (!has_codes)
+        throw Error(
+            "compare_weights: the second dictionary holds no codes, so it is none of a quantized model; give "
+            "quantized_state_dict(*model) of the converted model, because its state_dict() has no weights");
     if (result.empty())
         throw Error(
             "compare_weights: no weight of the quantized model has a partner in the float model, so the models "

@@ -217,7 +217,7 @@ INTQ_INLINE std::string describe_subgraph(const std::optional<NSSubgraph>& subgr
 /// The set that has both types; none where they are unrelated.
 INTQ_INLINE std::optional<std::string> related(const RelatedOps& sets, const std::string& a, const std::string& b) {
     for (const auto& [name, types] : sets)
-        if (types.count(a) != 0 && types.count(b) != 0) return name;
+        if (holds_type(types, a) && holds_type(types, b)) return name;
     return std::nullopt;
 }
 

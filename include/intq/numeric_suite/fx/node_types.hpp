@@ -119,7 +119,7 @@ INTQ_INLINE std::set<std::string> norm_types(const std::string& prefix) {
 INTQ_INLINE bool has_type(const NodeTypeMap& types, const std::string& kind, const std::string& type) {
     for (const char* form : {"funs_", "mods_", "meths_"}) {
         const auto list = types.find(form + kind);
-        if (list != types.end() && list->second.count(type) != 0) return true;
+        if (list != types.end() && holds_type(list->second, type)) return true;
     }
     return false;
 }
@@ -162,7 +162,7 @@ INTQ_INLINE RelatedOps get_base_name_to_sets_of_related_ops() {
 
 INTQ_INLINE std::optional<std::string> get_base_name_for_op(const RelatedOps& sets, const std::string& op) {
     for (const auto& [name, types] : sets)
-        if (types.count(op) != 0) return name;
+        if (holds_type(types, op)) return name;
     return std::nullopt;
 }
 

@@ -121,7 +121,7 @@ INTQ_INLINE nn::ModulePtr converted_by(const FromObserved& make, const std::stri
     const Quantizer* const quantizer = output_quantizer(*module);
     if (quantizer == nullptr) return quantized_custom(where, make, *module, OwnedQParams());
     if (!quantizer->has_qparams())
-        throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
+        throw Error("convert: " + name, std::string("no data was seen by its quantizer") + run_it_first);
     const OwnedQParams qparams = quantizer->qparams();
     return std::make_shared<QuantizedCustomModule>(quantized_custom(where, make, *module, qparams), qparams,
                                                    target.quantize);
@@ -151,7 +151,7 @@ INTQ_INLINE nn::ModulePtr converted(const std::string& name, const nn::ModulePtr
     if (dynamic_cast<nn::QuantStub*>(module.get()) != nullptr) {
         if (quantizer == nullptr) return module;
         if (!quantizer->has_qparams())
-            throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
+            throw Error("convert: " + name, std::string("no data was seen by its quantizer") + run_it_first);
         return std::make_shared<Quantize>(quantizer->qparams(), target.quantize);
     }
     if (is_observed_custom(*module) && quantizer != nullptr) {

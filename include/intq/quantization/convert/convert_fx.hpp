@@ -87,8 +87,7 @@ private:
             const auto* quantizer = dynamic_cast<Quantizer*>(graph::module_of(*node, model_));
             if (quantizer == nullptr || quantizer->has_qparams()) continue;
             current_ = node;
-            throw error("no data was seen by the quantizer of %" + node->inputs()[0]->name() +
-                        "; calibrate or train the model first");
+            throw error("no data was seen by the quantizer of %" + node->inputs()[0]->name() + run_it_first);
         }
     }
 

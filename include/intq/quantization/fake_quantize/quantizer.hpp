@@ -17,6 +17,15 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
+namespace detail {
+
+/// What to do about a model that is converted before any data has passed.
+inline constexpr const char* run_it_first =
+    ": run the prepared model on samples first (calibrate() does, and so does a training), or load the state of one "
+    "that ran";
+
+}  // namespace detail
+
 /// What a quantizer on an edge is to the others: its output carries its qparams.
 ///
 /// A call that observes or learns changes the object; threads may share one that only quantizes.

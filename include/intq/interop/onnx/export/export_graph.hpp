@@ -158,6 +158,7 @@ private:
 
 INTQ_INLINE Model export_graph(const graph::GraphModule& model, std::span<const Tensor> args,
                                const ExportOptions& options) {
+    check_training_mode(options, model.training());
     const auto copy = std::dynamic_pointer_cast<graph::GraphModule>(nn::clone(static_cast<const nn::Module&>(model)));
     copy->eval();
     const std::size_t inputs = copy->graph().placeholders().size();

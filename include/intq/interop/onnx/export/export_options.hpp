@@ -33,11 +33,13 @@ struct ExportOptions {
     std::optional<std::int64_t> opset_version{};
     /// Axes of inputs and outputs whose extent is open, and its name: {"input", {{0, "batch"}}}.
     std::map<std::string, std::map<int, std::string>> dynamic_axes{};
-    bool keep_initializers_as_inputs = false;    // lists initializers among the inputs, as files up to IR version 3 do
-    bool enable_onnx_checker = true;             // looks at the model with check_model() before it is written
-    bool export_params = true;                   // false: parameters are inputs without a value
-    bool verbose = false;                        // prints the graph
-    TrainingMode training = TrainingMode::eval;  // another one is refused: what is exported is in evaluation
+    bool keep_initializers_as_inputs = false;  // lists initializers among the inputs, as files up to IR version 3 do
+    bool enable_onnx_checker = true;           // looks at the model with check_model() before it is written
+    bool export_params = true;                 // false: parameters are inputs without a value
+    bool verbose = false;                      // prints the graph
+    /// What is exported computes as in evaluation. `preserve` keeps the mode of the model, which must be evaluation
+    /// then, and `training` is refused.
+    TrainingMode training = TrainingMode::eval;
     std::map<std::string, std::int64_t> custom_opsets{};  // more domains that the file imports, with their versions
     QuantizedForm form = QuantizedForm::qdq;
 
@@ -66,9 +68,14 @@ std::vector<std::string> port_names(const char* what, const std::vector<std::str
 /// @throws Error for an axis that a value does not have
 ValueInfo port_info(const ExportedPort& port, const ExportOptions& options);
 
-/// Throws for options that contradict each other or the model: a name in dynamic_axes that is none, a training mode, a
-/// form that is none.
+/// Throws for options that contradict each other or the model: a name in dynamic_axes that is none, a form that is
+/// none.
 void check_export_options(const ExportOptions& options, const std::vector<std::string>& ports);
+
+/// Throws for a training mode that asks for another mode than evaluation.
+///
+/// @param is_training  the mode of the model
+void check_training_mode(const ExportOptions& options, bool is_training);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
@@ -111,14 +118,19 @@ INTQ_INLINE ValueInfo port_info(const ExportedPort& port, const ExportOptions& o
     return info;
 }
 
+INTQ_INLINE void check_training_mode(const ExportOptions& options, bool is_training) {
+    const bool keeps = options.training == TrainingMode::preserve;
+    if (options.training == TrainingMode::eval || (keeps && !is_training)) return;
+    throw Error(std::string("export_to_onnx: ") +
+                (keeps ? "TrainingMode::preserve keeps the mode of the model, which is in training"
+                       : "the training mode is not supported") +
+                ", and operators are written as they compute in evaluation; call eval(), or take TrainingMode::eval");
+}
+
 INTQ_INLINE void check_export_options(const ExportOptions& options, const std::vector<std::string>& ports) {
     if (options.form != QuantizedForm::qdq && options.form != QuantizedForm::operators)
         throw Error("export_to_onnx: form has the number " + std::to_string(static_cast<int>(options.form)) +
                     ", which is no QuantizedForm; expected qdq (0) or operators (1)");
-    if (options.training != TrainingMode::eval)
-        throw Error(
-            "export_to_onnx: training is supported as TrainingMode::eval alone, because operators are written "
-            "as they compute in evaluation");
     if (options.operator_export_type == "ONNX_ATEN")
         throw Error(
             "export_to_onnx: operator_export_type ONNX_ATEN asks for PyTorch's own operators, which are not "
