@@ -288,6 +288,29 @@ TEST_CASE("A fused layer is compared where its last operator stands, with what r
     CHECK_THAT(csv, Contains(",layer1.0.conv1,Conv2d,qat.ConvReLU2d,,qint8,"));
 }
 
+TEST_CASE("What convert_fx with kernels gives is analysed as what runs it") {
+    const test::TemporaryFolder folder;
+    const Residual models;
+    const auto converted = convert_fx(*models.prepared, bayes_table());
+    const auto table_of = [&](const AnalysedModel& analysis) {
+        QuantAnalysis qa(models.net, analysis, "quantized", folder / "out");
+        qa.set_bad_case(models.x);
+        qa.run();
+        return comparison_table(qa.compare_per_layer()).csv();
+    };
+    REQUIRE(converted->lowered() != nullptr);
+    CHECK(table_of(converted) == table_of(*converted->lowered()));
+    const auto hybrid = std::make_shared<QuantizedModel>(HybridModel(*converted->quantized(), bayes_table(), 2));
+    CHECK(table_of(hybrid) == table_of(exactly_simulated(*converted->quantized(), bayes_table(), 2)));
+
+    ModelProfiler profiler(converted, folder / "profile"), by_program(*converted->lowered(), folder / "program");
+    for (ModelProfiler* one : {&profiler, &by_program}) (*one)(models.x);
+    CHECK(profiler.get_info_manager().table() == by_program.get_info_manager().table());
+    // A quantized type has one name in both spellings.
+    CHECK_NOTHROW(analysis::detail::check_filter("type", {"quantized.Conv2d"}, {"QuantizedConv2d"}, false));
+    CHECK_THROWS_AS(analysis::detail::check_filter("type", {"quantized.Conv1d"}, {"QuantizedConv2d"}, false), Error);
+}
+
 TEST_CASE(
     "Float, calibrated, trained, simulated, lowered, modules, and mixtures of int8 and int16 are compared in pairs") {
     const test::TemporaryFolder folder;
@@ -388,6 +411,12 @@ TEST_CASE("The bad case is the one whose outputs are farthest apart, by any metr
     CHECK(qa.auto_find_bad_case(data, custom).index == 2);
     custom.custom_metric_order_seq = "ascending";
     CHECK(qa.auto_find_bad_case(data, custom).index != 2);
+    // The documents' metric "custom" is that function, and is nothing without it.
+    custom.metric = "custom";
+    CHECK(qa.auto_find_bad_case(data, custom).index != 2);
+    CHECK_THAT(message_of<Error>([&] { qa.auto_find_bad_case(data, {.metric = "custom"}); }),
+               Contains("custom_metric_func"));
+    CHECK_THAT(message_of<Error>([&] { qa.sensitivity({.metric = "custom"}); }), Contains("the metrics are Cosine"));
     custom.custom_metric_order_seq = "up";
     CHECK_THAT(message_of<Error>([&] { qa.auto_find_bad_case(data, custom); }), Contains("custom_metric_order_seq"));
     CHECK_THAT(message_of<Error>([&] { qa.auto_find_bad_case({}, {}); }), Contains("there is no data"));

@@ -89,8 +89,9 @@ protected:
 /// Threads need a model each, as a run changes the state of its modules and restores it.
 class AnalysedModel {
 public:
-    /// A float model, one that was prepared (graph or modules), or one that was converted module by module. A model
-    /// that is no GraphModule is traced, and its modules are shared.
+    /// A float model, one that was prepared (graph or modules), or one that was converted: module by module, or by
+    /// convert_fx() with kernels, which is analysed as what runs it. Another model that is no GraphModule is traced,
+    /// and its modules are shared.
     AnalysedModel(const nn::ModulePtr& model, const graph::TraceOptions& trace = {});
     template <class ModuleType>
     requires std::derived_from<ModuleType, nn::Module> AnalysedModel(const std::shared_ptr<ModuleType>& model)
@@ -147,6 +148,7 @@ std::shared_ptr<ModelSource> make_program_source(const quantization::LoweredMode
 #    include "intq/analysis/codes_source.hpp"
 #    include "intq/analysis/graph_source.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/quantization/convert/quantized_model.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::analysis {
@@ -204,7 +206,13 @@ INTQ_INLINE AnalysedModel::AnalysedModel(std::shared_ptr<ModelSource> source) : 
 
 INTQ_INLINE AnalysedModel::AnalysedModel(const nn::ModulePtr& model, const graph::TraceOptions& trace) {
     if (model == nullptr) throw Error("AnalysedModel: the model is null");
-    source_ = detail::make_graph_source(model, trace);
+    if (const auto* quantized = dynamic_cast<const quantization::QuantizedModel*>(model.get()))
+        source_ = quantized->lowered() != nullptr
+                      ? detail::make_program_source(*quantized->lowered())
+                      : detail::make_exact_source(quantized->hybrid()->quantized(), quantized->hybrid()->table(),
+                                                  quantized->hybrid()->max_batch());
+    else
+        source_ = detail::make_graph_source(model, trace);
 }
 
 INTQ_INLINE AnalysedModel::AnalysedModel(const quantization::LoweredModel& program)

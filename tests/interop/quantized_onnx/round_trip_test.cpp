@@ -314,6 +314,13 @@ TEST_CASE("export_to_onnx writes float, prepared and converted models") {
     const QuantizedGraph converted = quantization::convert_fx(*prepared);
     onnx::export_to_onnx(converted, folder / "converted.onnx");
     CHECK(io::read_file(folder / "prepared.onnx") == io::read_file(folder / "converted.onnx"));
+    // What convert_fx() with kernels gives is written, too.
+    const auto deployed = quantization::convert_fx(*prepared, table_of(fp32));
+    onnx::export_to_onnx(*deployed, x, folder / "deployed.onnx", {.training = onnx::TrainingMode::preserve});
+    CHECK(io::read_file(folder / "deployed.onnx") == io::read_file(folder / "converted.onnx"));
+    quantization::QuantizedModel program(*deployed->lowered());
+    CHECK_THROWS_WITH(onnx::export_to_onnx(program, x, folder / "none.onnx"),
+                      Catch::Matchers::Contains("made of a program alone"));
     CHECK(test::largest_difference((*onnx::import_file(folder / "float.onnx"))(x).tensor(), net(x).tensor()) <= 1e-5);
     CHECK(same_results(onnx::import_quantized_file(folder / "prepared.onnx"), converted, x));
     // The imported float form rounds where the file does.

@@ -4,8 +4,12 @@
 #include "intq/numeric_suite/fx/converted_model.hpp"
 
 #include "intq/arith/bpu.hpp"
+#include "intq/numeric_suite/fx/add_loggers.hpp"
+#include "intq/numeric_suite/fx/extract_weights.hpp"
+#include "intq/numeric_suite/fx/results.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
+#include "intq/quantization/convert/quantized_model.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
@@ -111,6 +115,33 @@ TEST_CASE("A model with parts in float runs step by step, to the same bits") {
     CHECK(same_bits(values_of(whole, x).at("output").tensor(), of_steps.at("output").tensor()));
     const auto copy = nn::clone(static_cast<const nn::Module&>(whole));
     CHECK(same_bits((*copy)(x).tensor(), of_steps.at("output").tensor()));
+}
+
+TEST_CASE("The suite takes what convert_fx with kernels gives, whether a program runs it or a HybridModel") {
+    namespace ns = numeric_suite::fx;
+    const auto& table = test::scalar_table("fp32");
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 3);
+    const auto results_of = [&](PreparedModel& prepared, auto& converted) {
+        const auto [a, b] = ns::add_loggers("simulated", prepared, "int8", converted);
+        (*a)(x), (*b)(x);
+        ns::NSResults results = ns::extract_logger_info(*a, *b, "int8");
+        return ns::to_json(results, numeric_suite::TensorJson::data) +
+               ns::to_json(ns::extract_weights("simulated", prepared, "int8", converted),
+                           numeric_suite::TensorJson::data);
+    };
+    const auto prepared = prepared_net(table, x);
+    const auto model = convert_fx(*prepared, table);
+    REQUIRE(model->lowered() != nullptr);
+    ConvertedModel by_hand(*model->quantized(), *model->lowered());
+    const std::string expected = results_of(*prepared, by_hand);
+    CHECK(results_of(*prepared, *model) == expected);
+    CHECK(expected.find("\"stem\"") != std::string::npos);
+    CHECK(same_bits((*model)(x).tensor(), values_of(by_hand, x).at("output").tensor()));
+
+    const QuantizedModel hybrid(HybridModel(*model->quantized(), table, 2));
+    CHECK(results_of(*prepared, hybrid) == expected);
+    CHECK(message_of<Error>([&] { ConvertedModel(QuantizedModel(*model->lowered())); }).find("a program alone") !=
+          std::string::npos);
 }
 
 TEST_CASE("A program of another model is refused") {

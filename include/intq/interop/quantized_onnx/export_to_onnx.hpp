@@ -18,9 +18,10 @@ namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Makes an ONNX model of a float model, which is traced unless it is a graph, or of a prepared one, which is converted
-/// first. The model stays as it is.
+/// first, or of what convert_fx() with kernels gave. The model stays as it is.
 ///
-/// @param args  one tensor for each input. A prepared model whose shapes are known takes none.
+/// @param args  one tensor for each input. A prepared model whose shapes are known takes none, and neither does a
+///              converted one.
 /// @throws Error as export_graph(), export_quantized() and convert_fx() do
 Model export_model(nn::Module& model, std::span<const Tensor> args, const ExportOptions& options = {});
 
@@ -54,14 +55,17 @@ namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Model export_model(nn::Module& model, std::span<const Tensor> args, const ExportOptions& options) {
+    check_training_mode(options, model.training());
     if (auto* prepared = dynamic_cast<quantization::PreparedModel*>(&model)) {
         if (!args.empty()) prepared->propagate_shapes(args);
         return export_quantized(quantization::convert_fx(*prepared), options);
     }
-    if (dynamic_cast<const quantization::QuantizedModel*>(&model) != nullptr)
+    if (const auto* quantized = dynamic_cast<const quantization::QuantizedModel*>(&model)) {
+        if (quantized->quantized() != nullptr) return export_quantized(*quantized->quantized(), options);
         throw Error(
-            "export_to_onnx: a QuantizedModel holds a program, whose scales and weights are packed; export the "
-            "QuantizedGraph that convert_fx(prepared) gives, or the prepared model");
+            "export_to_onnx: this QuantizedModel was made of a program alone, whose scales and weights are packed; "
+            "export what convert_fx(prepared, kernels) gives, or the prepared model");
+    }
     return export_graph(*quantization::traced_clone(model), args, options);
 }
 

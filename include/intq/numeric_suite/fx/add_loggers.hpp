@@ -14,6 +14,7 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/nn/model/value.hpp"
+#include "intq/numeric_suite/fx/converted_model.hpp"
 #include "intq/numeric_suite/fx/node_types.hpp"
 #include "intq/numeric_suite/fx/output_logger.hpp"
 #include "intq/numeric_suite/fx/results.hpp"
@@ -37,14 +38,14 @@ struct LoggedModels {
 /// Puts a logger behind each layer that both models have (get_matching_subgraph_pairs()), and with should_log_inputs
 /// before it: of its first argument, of both operands of add and mul, and of each item of a list.
 ///
-/// A float or prepared model gets its loggers as nodes `<node>_ns_logger_<k>`. A converted model (ConvertedModel) gets
-/// them so, too, and they log what the instructions of its program wrote.
+/// A float or prepared model gets its loggers as nodes `<node>_ns_logger_<k>`. A converted model (ConvertedModel, or
+/// what convert_fx() with kernels gives) gets them so, too, and they log what the instructions of its program wrote.
 ///
 /// @throws GraphMatchingException; Error for equal names of the models
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.add_loggers
-LoggedModels add_loggers(const std::string& name_a, graph::GraphModule& model_a, const std::string& name_b,
-                         graph::GraphModule& model_b, const AddLoggersOptions& options = {});
+LoggedModels add_loggers(const std::string& name_a, const ComparedModel& a, const std::string& name_b,
+                         const ComparedModel& b, const AddLoggersOptions& options = {});
 
 /// What the loggers of both models kept, by layer and kind; layers have the names of one of the models.
 ///
@@ -110,7 +111,6 @@ NSResults finished_results(NSResults results, const char* function, const std::s
 
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
-#    include "intq/numeric_suite/fx/converted_model.hpp"
 #    include "intq/numeric_suite/fx/extract_weights.hpp"
 #    include "intq/numeric_suite/fx/match.hpp"
 
@@ -291,8 +291,9 @@ INTQ_INLINE NSResults finished_results(NSResults results, const char* function, 
 
 }  // namespace detail
 
-INTQ_INLINE LoggedModels add_loggers(const std::string& name_a, graph::GraphModule& model_a, const std::string& name_b,
-                                     graph::GraphModule& model_b, const AddLoggersOptions& options) {
+INTQ_INLINE LoggedModels add_loggers(const std::string& name_a, const ComparedModel& a, const std::string& name_b,
+                                     const ComparedModel& b, const AddLoggersOptions& options) {
+    graph::GraphModule &model_a = *a, &model_b = *b;
     detail::check_model_names("add_loggers", name_a, name_b);
     std::vector<std::pair<std::string, NSSubgraph>> of_a, of_b;
     for (const NSSubgraphPair& pair : get_matching_subgraph_pairs(

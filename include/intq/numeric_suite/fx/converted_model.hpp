@@ -21,6 +21,7 @@
 #include "intq/nn/model/module.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/convert/quantized_model.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/runtime/program.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -73,6 +74,10 @@ public:
     /// For a model of which parts stay in float (HybridModel): each step on codes is a program of its own, as in
     /// ExactSimulation.
     ConvertedModel(const quantization::QuantizedGraph& quantized, const kernels::KernelTable& table);
+    /// What convert_fx() with kernels gave, as it runs: its program, or in parts.
+    ///
+    /// @throws Error for one that was made of a program alone
+    explicit ConvertedModel(const quantization::QuantizedModel& model);
 
     std::string type_name() const override { return "ConvertedModel"; }
     INTQ_INLINE nn::Value run(std::span<const nn::Value> inputs, const graph::NodeHook& hook,
@@ -86,6 +91,21 @@ private:
 
     std::shared_ptr<const quantization::QuantizedGraph> quantized_;
     std::optional<quantization::LoweredModel> lowered_;
+};
+
+/// What the functions of the suite take: a graph, or what convert_fx() with kernels gave, which they see as a
+/// ConvertedModel.
+class ComparedModel {
+public:
+    ComparedModel(graph::GraphModule& model) : model_(&model) {}
+    ComparedModel(const quantization::QuantizedModel& model)
+        : own_(std::make_shared<ConvertedModel>(model)), model_(own_.get()) {}
+
+    graph::GraphModule& operator*() const noexcept { return *model_; }
+
+private:
+    std::shared_ptr<ConvertedModel> own_{};
+    graph::GraphModule* model_;
 };
 
 /// The step that a node of a converted model calls; null for another node.
@@ -304,6 +324,22 @@ INTQ_INLINE ConvertedModel::ConvertedModel(const quantization::QuantizedGraph& q
             "ConvertedModel: the lowered model was made of another one; give what lower() made of this "
             "converted model");
 }
+
+namespace detail {
+
+INTQ_INLINE const kernels::KernelTable& table_of(const quantization::QuantizedModel& model) {
+    if (model.quantized() == nullptr)
+        throw Error(
+            "ConvertedModel: the QuantizedModel was made of a program alone; give what convert_fx(prepared, kernels) "
+            "made");
+    return model.lowered() != nullptr ? model.lowered()->program().table() : model.hybrid()->table();
+}
+
+}  // namespace detail
+
+INTQ_INLINE ConvertedModel::ConvertedModel(const quantization::QuantizedModel& model)
+    : ConvertedModel(model.quantized(), detail::table_of(model),
+                     model.lowered() != nullptr ? std::optional(*model.lowered()) : std::nullopt) {}
 
 INTQ_INLINE void ConvertedModel::run_program(std::span<const nn::Value> inputs) {
     std::vector<Tensor> tensors;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "intq/graph/graph_module.hpp"
+#include "intq/numeric_suite/fx/converted_model.hpp"
 #include "intq/numeric_suite/fx/node_types.hpp"
 #include "intq/numeric_suite/fx/results.hpp"
 
@@ -29,7 +30,7 @@ struct ExtractWeightsOptions {
     WeightExtractions op_to_type_to_weight_extraction_fn{};
 };
 
-/// The weights of two models of one network, float, prepared or converted (ConvertedModel).
+/// The weights of two models of one network, float, prepared or converted (ComparedModel).
 ///
 ///     results[layer]["weight"][model] = [one result with one value]
 ///
@@ -40,8 +41,8 @@ struct ExtractWeightsOptions {
 /// @throws GraphMatchingException; Error for equal names of the models
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.extract_weights
-NSResults extract_weights(const std::string& model_name_a, graph::GraphModule& model_a, const std::string& model_name_b,
-                          graph::GraphModule& model_b, const ExtractWeightsOptions& options = {});
+NSResults extract_weights(const std::string& model_name_a, const ComparedModel& of_a, const std::string& model_name_b,
+                          const ComparedModel& of_b, const ExtractWeightsOptions& options = {});
 
 namespace detail {
 
@@ -63,7 +64,6 @@ void check_model_names(const char* function, const std::string& a, const std::st
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/lstm.hpp"
 #    include "intq/nn/layers/weighted.hpp"
-#    include "intq/numeric_suite/fx/converted_model.hpp"
 #    include "intq/numeric_suite/fx/match.hpp"
 #    include "intq/quantization/dynamic/dynamic_modules.hpp"
 #    include "intq/quantization/modules/weight_codes.hpp"
@@ -130,8 +130,8 @@ INTQ_INLINE nn::Value weight_of(const graph::Node& node, graph::GraphModule& mod
                                 const WeightExtractions& extractions) {
     const std::string type = target_type_of(node, model);
     if (const auto kind = extractions.find(graph::name_of(node.op())); kind != extractions.end())
-        if (const auto extraction = kind->second.find(type); extraction != kind->second.end())
-            return extraction->second(node, model);
+        for (const auto& [own, extraction] : kind->second)
+            if (type_word(own) == type_word(type)) return extraction(node, model);
     if (const ConvertedStep* step = step_of(node, model)) return weight_of_step(node, *step, model);
     if (const nn::Module* module = graph::module_of(node, model)) return weight_of_module(*module);
     return node.op() == graph::Op::call_function && type == "linear" ? weight_of_function(node, model) : nn::Value();
@@ -150,9 +150,10 @@ INTQ_INLINE NSSingleResult weight_result(const graph::Node& node, graph::GraphMo
 
 }  // namespace detail
 
-INTQ_INLINE NSResults extract_weights(const std::string& model_name_a, graph::GraphModule& model_a,
-                                      const std::string& model_name_b, graph::GraphModule& model_b,
+INTQ_INLINE NSResults extract_weights(const std::string& model_name_a, const ComparedModel& of_a,
+                                      const std::string& model_name_b, const ComparedModel& of_b,
                                       const ExtractWeightsOptions& options) {
+    graph::GraphModule &model_a = *of_a, &model_b = *of_b;
     detail::check_model_names("extract_weights", model_name_a, model_name_b);
     NSResults results;
     for (const NSSubgraphPair& pair : get_matching_subgraph_pairs(

@@ -14,6 +14,7 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/numeric_suite/fx/add_loggers.hpp"
+#include "intq/numeric_suite/fx/converted_model.hpp"
 #include "intq/numeric_suite/fx/node_types.hpp"
 #include "intq/numeric_suite/fx/output_logger.hpp"
 #include "intq/numeric_suite/fx/results.hpp"
@@ -50,8 +51,8 @@ struct SkippedShadow {
 /// @throws GraphMatchingException; Error for equal names of the models
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.add_shadow_loggers
-std::shared_ptr<graph::GraphModule> add_shadow_loggers(const std::string& name_a, graph::GraphModule& model_a,
-                                                       const std::string& name_b, graph::GraphModule& model_b,
+std::shared_ptr<graph::GraphModule> add_shadow_loggers(const std::string& name_a, const ComparedModel& a,
+                                                       const std::string& name_b, const ComparedModel& b,
                                                        const AddShadowLoggersOptions& options = {},
                                                        std::vector<SkippedShadow>* skipped = nullptr);
 
@@ -92,7 +93,6 @@ private:
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/numeric_suite/fx/converted_model.hpp"
 #    include "intq/numeric_suite/fx/extract_weights.hpp"
 #    include "intq/numeric_suite/fx/match.hpp"
 #    include "intq/tensor/quantize.hpp"
@@ -321,9 +321,11 @@ private:
 
 }  // namespace detail
 
-INTQ_INLINE std::shared_ptr<graph::GraphModule> add_shadow_loggers(
-    const std::string& name_a, graph::GraphModule& model_a, const std::string& name_b, graph::GraphModule& model_b,
-    const AddShadowLoggersOptions& options, std::vector<SkippedShadow>* skipped) {
+INTQ_INLINE std::shared_ptr<graph::GraphModule> add_shadow_loggers(const std::string& name_a, const ComparedModel& a,
+                                                                   const std::string& name_b, const ComparedModel& b,
+                                                                   const AddShadowLoggersOptions& options,
+                                                                   std::vector<SkippedShadow>* skipped) {
+    graph::GraphModule &model_a = *a, &model_b = *b;
     detail::check_model_names("add_shadow_loggers", name_a, name_b);
     const auto pairs = get_matching_subgraph_pairs(model_a, model_b, options.base_name_to_sets_of_related_ops,
                                                    options.unmatchable_types_map);

@@ -40,6 +40,8 @@ public:
     Tensor run(const Tensor& input, const Executor& executor = serial) const;
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
+    const kernels::KernelTable& table() const noexcept { return *table_; }
+    index_t max_batch() const noexcept { return max_batch_; }
     std::size_t program_count() const noexcept;
 
 private:
@@ -52,6 +54,8 @@ private:
     Part program_of(std::span<const QuantizedNode> nodes, const kernels::KernelTable& table, index_t max_batch) const;
 
     QuantizedGraph quantized_;
+    const kernels::KernelTable* table_;
+    index_t max_batch_;
     std::vector<Part> parts_;
 };
 
@@ -108,7 +112,7 @@ INTQ_INLINE bool makes_constant(const QuantizedGraph& quantized, const Quantized
 }  // namespace detail
 
 INTQ_INLINE HybridModel::HybridModel(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch)
-    : quantized_(std::move(quantized)) {
+    : quantized_(std::move(quantized)), table_(&table), max_batch_(max_batch) {
     const std::vector<QuantizedNode>& nodes = quantized_.nodes;
     const auto makes_constant = [&](const QuantizedNode& node) { return detail::makes_constant(quantized_, node); };
     const auto is_host_step = [&](const QuantizedNode& node) {

@@ -31,8 +31,12 @@ inline namespace INTQ_HOSTED_ABI {
 ///     const auto quantized = convert_fx(*prepared, table);
 ///     float_model->replace_child("backbone", quantized);
 ///
+/// The tools take it as it is: QuantAnalysis, ModelProfiler, the numeric suites and export_to_onnx().
+///
 /// Any number of threads may call one object, as far as the custom modules of a hybrid model allow it. Copies and
 /// clones share the programs.
+///
+/// Memory   the programs, and the steps that they were made of
 class QuantizedModel : public nn::Cloneable<QuantizedModel> {
 public:
     /// A program where it can be one, else a HybridModel.
@@ -41,6 +45,7 @@ public:
     /// @param max_batch  samples that one run of a program holds; a call may have any number
     /// @throws Error as lower() does
     QuantizedModel(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch = 1);
+    /// Of a program alone, without the steps that it was made of.
     explicit QuantizedModel(const LoweredModel& lowered);
     explicit QuantizedModel(const HybridModel& hybrid);
 
@@ -51,6 +56,8 @@ public:
     /// One tensor, or a tuple where the model has several outputs.
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
+    /// The steps that it was made of; null where it was made of a LoweredModel alone.
+    const std::shared_ptr<const QuantizedGraph>& quantized() const noexcept { return quantized_; }
     /// What runs; null where the other one does.
     const LoweredModel* lowered() const noexcept { return std::get_if<LoweredModel>(runs_.get()); }
     const HybridModel* hybrid() const noexcept { return std::get_if<HybridModel>(runs_.get()); }
@@ -61,6 +68,7 @@ private:
     void take_names(const QuantizedGraph& quantized);
 
     std::shared_ptr<const Runs> runs_;
+    std::shared_ptr<const QuantizedGraph> quantized_;
     std::vector<std::string> input_names_;
     std::size_t outputs_ = 1;
 };
@@ -94,10 +102,13 @@ INTQ_INLINE QuantizedModel::QuantizedModel(const QuantizedGraph& quantized, cons
                                      [&](const QuantizedNode& node) { return detail::runs_on_host(quantized, node); });
     runs_ = on_host ? std::make_shared<const Runs>(HybridModel(quantized, table, max_batch))
                     : std::make_shared<const Runs>(lower(quantized, table, max_batch));
+    quantized_ = on_host ? std::shared_ptr<const QuantizedGraph>(runs_, &hybrid()->quantized())
+                         : std::make_shared<const QuantizedGraph>(quantized);
     take_names(quantized);
 }
 
 INTQ_INLINE QuantizedModel::QuantizedModel(const HybridModel& hybrid) : runs_(std::make_shared<const Runs>(hybrid)) {
+    quantized_ = std::shared_ptr<const QuantizedGraph>(runs_, &this->hybrid()->quantized());
     take_names(hybrid.quantized());
 }
 
