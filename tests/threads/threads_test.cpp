@@ -3,6 +3,8 @@
 // What several threads may do at once, built with ThreadSanitizer: run one program, share a pool of threads.
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "intq/kernels/table/kernel_table.hpp"
 #include "intq/program/program_builder.hpp"
+#include "intq/tensor/random.hpp"
 #include "intq/tensor/thread_pool.hpp"
 #include "support/catch.hpp"
 
@@ -158,6 +161,25 @@ TEST_CASE("threads execute one program in arenas of their own") {
         }
     });
     CHECK(wrong == 0);
+}
+
+TEST_CASE("threads that take numbers of the one generator get other ones each, and all that one thread would get") {
+    const auto streams_of = [](int threads) {
+        constexpr std::size_t count = 1200;
+        std::vector<std::uint64_t> streams(count);
+        std::vector<std::thread> workers;
+        manual_seed(5);
+        for (int t = 0; t < threads; ++t)
+            workers.emplace_back([&, t] {
+                for (std::size_t i = static_cast<std::size_t>(t); i < count; i += static_cast<std::size_t>(threads))
+                    streams[i] = next_random_stream();
+            });
+        for (std::thread& worker : workers) worker.join();
+        std::sort(streams.begin(), streams.end());
+        CHECK(std::adjacent_find(streams.begin(), streams.end()) == streams.end());
+        return streams;
+    };
+    CHECK(streams_of(4) == streams_of(1));
 }
 
 TEST_CASE("runs one after another use one arena; runs at once have an arena each, which later ones use again") {
