@@ -4,7 +4,6 @@
 #ifndef INTQ_KERNELS_VIEWS_ELEMENTWISE_HPP
 #define INTQ_KERNELS_VIEWS_ELEMENTWISE_HPP
 
-#include <iterator>
 #include <span>
 #include <type_traits>
 #include <utility>

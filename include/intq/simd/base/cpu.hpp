@@ -4,8 +4,8 @@
 #ifndef INTQ_SIMD_BASE_CPU_HPP
 #define INTQ_SIMD_BASE_CPU_HPP
 
+#include <array>
 #include <cstddef>
-#include <iterator>
 
 #include "intq/simd/base/tags.hpp"
 
