@@ -11,6 +11,14 @@
 #ifndef INTQ_EMBEDDED_HPP
 #define INTQ_EMBEDDED_HPP
 
+// Xlib's macros of these names are put aside until the end of this file (docs/kernels_in_your_engine.md).
+#pragma push_macro("Bool")
+#pragma push_macro("None")
+#pragma push_macro("Status")
+#undef Bool
+#undef None
+#undef Status
+
 #include "intq/arith/quantized_multiplier.hpp"
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/streaming/check_finite.hpp"
@@ -24,5 +32,9 @@
 #include "intq/runtime/load_program.hpp"
 #include "intq/runtime/memory_plan.hpp"
 #include "intq/runtime/self_test.hpp"
+
+#pragma pop_macro("Status")
+#pragma pop_macro("None")
+#pragma pop_macro("Bool")
 
 #endif  // INTQ_EMBEDDED_HPP

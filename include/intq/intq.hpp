@@ -4,6 +4,14 @@
 #ifndef INTQ_INTQ_HPP
 #define INTQ_INTQ_HPP
 
+// Xlib's macros of these names are put aside until the end of this file (docs/kernels_in_your_engine.md).
+#pragma push_macro("Bool")
+#pragma push_macro("None")
+#pragma push_macro("Status")
+#undef Bool
+#undef None
+#undef Status
+
 #include "intq/analysis/advisor.hpp"
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
@@ -337,5 +345,9 @@
 #include "intq/training/optimizer.hpp"
 #include "intq/training/schedule.hpp"
 #include "intq/training/trainer.hpp"
+
+#pragma pop_macro("Status")
+#pragma pop_macro("None")
+#pragma pop_macro("Bool")
 
 #endif  // INTQ_INTQ_HPP

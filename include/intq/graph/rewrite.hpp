@@ -197,8 +197,8 @@ INTQ_INLINE std::string free_slot(nn::Module& model, std::string name) {
 /// Copies the nodes of one graph into another, with other values for its placeholders.
 class GraphCopier {
 public:
-    GraphCopier(GraphModule& from, GraphModule& to, std::map<const nn::Module*, std::string>& slots)
-        : from_(from), to_(to), slots_(slots) {}
+    GraphCopier(GraphModule& from, GraphModule& to, std::map<const nn::Module*, std::string>& places)
+        : from_(from), to_(to), slots_(places) {}
 
     /// The argument that stands for the result.
     Argument run(const std::vector<Argument>& inputs, const Node& before) {
@@ -304,12 +304,12 @@ INTQ_INLINE std::vector<SubgraphMatch> find_matches(GraphModule& model, GraphMod
 
 INTQ_INLINE std::size_t replace_pattern(GraphModule& model, GraphModule& pattern,
                                         const ReplacementMaker& make_replacement) {
-    std::map<const nn::Module*, std::string> slots;
+    std::map<const nn::Module*, std::string> places;
     std::vector<std::shared_ptr<GraphModule>> kept;  // so that no module's address is used twice
     std::size_t count = 0;
     detail::for_each_match(model, pattern, [&](const SubgraphMatch& match) {
         kept.push_back(make_replacement(match));
-        const Argument result = detail::GraphCopier(*kept.back(), model, slots).run(match.inputs, *match.last);
+        const Argument result = detail::GraphCopier(*kept.back(), model, places).run(match.inputs, *match.last);
         if (result.ref() == nullptr || result.ref()->output != 0)
             throw Error("a replacement returns the value of one node");
         model.graph().replace_all_uses(*match.last, *result.node());

@@ -386,10 +386,10 @@ INTQ_INLINE void Module::replace_child(std::string_view qualified_name, ModulePt
 INTQ_INLINE void Module::remove_child(std::string_view qualified_name) {
     find_child(qualified_name);
     const auto [parent, name] = parent_of(qualified_name);
-    auto& slots = parent->children_;
-    for (auto position = slots.begin(); position != slots.end(); ++position)
+    auto& places = parent->children_;
+    for (auto position = places.begin(); position != places.end(); ++position)
         if (position->name == name) {
-            slots.erase(position);
+            places.erase(position);
             return;
         }
 }

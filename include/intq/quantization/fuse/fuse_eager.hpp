@@ -288,7 +288,7 @@ INTQ_INLINE void fuse_list(Replacements& done, const std::vector<std::string>& n
             set_qconfig(*fused[i], *qconfig);
         if (fused[i] != modules[i]) fused[i]->train(modules[i]->training());
         model.replace_child(names[i], fused[i]);
-        done.slots.push_back({&model, names[i], modules[i], fused[i]});
+        done.places.push_back({&model, names[i], modules[i], fused[i]});
     }
 }
 

@@ -27,7 +27,7 @@ struct Replacements {
         nn::ModulePtr former, next;
     };
     nn::ModulePtr root;  // the model, or what takes its place
-    std::vector<Slot> slots{};
+    std::vector<Slot> places{};
 
     nn::ModulePtr apply() const;
     /// Puts the former modules back.
@@ -116,8 +116,8 @@ INTQ_INLINE void throw_unmatched_key(const std::string& function, const std::str
 
 class ReplacementPlanner {
 public:
-    ReplacementPlanner(const ModuleReplacer& replacer, std::vector<Replacements::Slot>& slots)
-        : replacer_(replacer), slots_(slots) {}
+    ReplacementPlanner(const ModuleReplacer& replacer, std::vector<Replacements::Slot>& places)
+        : replacer_(replacer), slots_(places) {}
 
     nn::ModulePtr plan(const nn::ModulePtr& module, const std::string& name) {
         if (const auto known = done_.find(module.get()); known != done_.end()) return known->second;
@@ -139,18 +139,18 @@ private:
 }  // namespace detail
 
 INTQ_INLINE nn::ModulePtr Replacements::apply() const {
-    for (const Slot& slot : slots) slot.parent->replace_child(slot.name, slot.next);
+    for (const Slot& slot : places) slot.parent->replace_child(slot.name, slot.next);
     return root;
 }
 
 INTQ_INLINE void Replacements::undo() const {
-    for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot)
+    for (auto slot = places.rbegin(); slot != places.rend(); ++slot)
         slot->parent->replace_child(slot->name, slot->former);
 }
 
 INTQ_INLINE Replacements plan_replacements(const nn::ModulePtr& model, const ModuleReplacer& replacer) {
     Replacements result;
-    result.root = detail::ReplacementPlanner(replacer, result.slots).plan(model, "");
+    result.root = detail::ReplacementPlanner(replacer, result.places).plan(model, "");
     return result;
 }
 

@@ -67,11 +67,11 @@ INTQ_INLINE const graph::Node* scale_giver(const graph::Node* value, graph::Grap
 
 /// Puts another module into every slot that holds `former`.
 INTQ_INLINE void replace_everywhere(nn::Module& model, const nn::ModulePtr& former, const nn::ModulePtr& next) {
-    std::vector<std::pair<nn::Module*, std::string>> slots;
+    std::vector<std::pair<nn::Module*, std::string>> places;
     for (const auto& module : model.named_modules())
         for (const auto& child : module.value->children())
-            if (child.value == former) slots.emplace_back(module.value, child.name);
-    for (const auto& [parent, name] : slots) parent->replace_child(name, next);
+            if (child.value == former) places.emplace_back(module.value, child.name);
+    for (const auto& [parent, name] : places) parent->replace_child(name, next);
 }
 
 }  // namespace detail

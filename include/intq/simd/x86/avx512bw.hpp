@@ -8,11 +8,18 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
     defined(__x86_64__)
 
+#    include <cstddef>
 #    include <cstdint>
 
 #    include "intq/simd/base/intrinsics.hpp"
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
+
+// Without optimisation these intrinsics of g++ 12 are macros that make a mask of -1.
+#    if defined(__GNUC__) && !defined(__clang__)
+#        pragma GCC diagnostic push
+#        pragma GCC diagnostic ignored "-Wsign-conversion"
+#    endif
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
@@ -161,8 +168,9 @@ struct avx512_lanes {
     /// Words are looked up for the codes of even and of odd places, by seven bits; the sign chooses the byte.
     static INTQ_ALWAYS_INLINE packed<std::int8_t> look_up(const table& t, packed<std::int8_t> x) noexcept {
         const __m512i low_bytes = _mm512_set1_epi16(0x00ff);
-        const __m512i even = word(t, x.v, _mm512_test_epi16_mask(x.v, _mm512_set1_epi16(0x0040)));
-        const __m512i odd = word(t, _mm512_srli_epi16(x.v, 8), _mm512_test_epi16_mask(x.v, _mm512_set1_epi16(0x4000)));
+        const __m512i even = table_word(t, x.v, _mm512_test_epi16_mask(x.v, _mm512_set1_epi16(0x0040)));
+        const __m512i odd =
+            table_word(t, _mm512_srli_epi16(x.v, 8), _mm512_test_epi16_mask(x.v, _mm512_set1_epi16(0x4000)));
         constexpr int choose = 0xe4;  // bits of the first where the third is set, else of the second
         const __m512i positive = _mm512_ternarylogic_epi32(even, _mm512_slli_epi16(odd, 8), low_bytes, choose);
         const __m512i negative = _mm512_ternarylogic_epi32(_mm512_srli_epi16(even, 8), odd, low_bytes, choose);
@@ -211,7 +219,7 @@ struct avx512_lanes {
         }
 
         /// The vectors of two or four rows, `4 / Rows` each, narrowed as one.
-        template <int Rows>
+        template <std::size_t Rows>
         INTQ_ALWAYS_INLINE void store_rows(std::int8_t* const (&to)[Rows], index_t count,
                                            const i32 (&code)[4]) const noexcept {
             const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(code[0].v, code[1].v), zero_point_);
@@ -221,13 +229,15 @@ struct avx512_lanes {
             if constexpr (Rows == 2) {
                 const __m256i row[] = {_mm512_castsi512_si256(codes), _mm512_extracti64x4_epi64(codes, 1)};
                 INTQ_UNROLL
-                for (int r = 0; r < Rows; ++r) _mm256_mask_storeu_epi8(to[r], static_cast<__mmask32>(mask), row[r]);
+                for (std::size_t r = 0; r < Rows; ++r)
+                    _mm256_mask_storeu_epi8(to[r], static_cast<__mmask32>(mask), row[r]);
             } else {
                 static_assert(Rows == 4);
                 const __m128i row[] = {_mm512_castsi512_si128(codes), _mm512_extracti32x4_epi32(codes, 1),
                                        _mm512_extracti32x4_epi32(codes, 2), _mm512_extracti32x4_epi32(codes, 3)};
                 INTQ_UNROLL
-                for (int r = 0; r < Rows; ++r) _mm_mask_storeu_epi8(to[r], static_cast<__mmask16>(mask), row[r]);
+                for (std::size_t r = 0; r < Rows; ++r)
+                    _mm_mask_storeu_epi8(to[r], static_cast<__mmask16>(mask), row[r]);
             }
         }
 
@@ -446,7 +456,7 @@ private:
         return _mm512_or_si512(widened(entries + 128), _mm512_slli_epi16(widened(entries), 8));
     }
     /// The word that the lower seven bits of an index name; `upper` has the seventh.
-    static INTQ_ALWAYS_INLINE __m512i word(const table& t, __m512i index, __mmask32 upper) noexcept {
+    static INTQ_ALWAYS_INLINE __m512i table_word(const table& t, __m512i index, __mmask32 upper) noexcept {
         return _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(t.quarter[0], index, t.quarter[1]), upper,
                                      _mm512_permutex2var_epi16(t.quarter[2], index, t.quarter[3]));
     }
@@ -560,6 +570,10 @@ template <> struct DotsOf<avx512bw> {
 
 }  // namespace INTQ_ABI
 }  // namespace intq::simd
+
+#    if defined(__GNUC__) && !defined(__clang__)
+#        pragma GCC diagnostic pop
+#    endif
 
 #endif  // AVX-512 F, BW, DQ, VL
 

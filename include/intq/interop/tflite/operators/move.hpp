@@ -194,14 +194,14 @@ INTQ_INLINE void strided_slice(OperatorImport& node) {
     std::set<std::size_t> gone;
     std::size_t axis = added;
     for (std::size_t i = 0; i < begin.size() && axis < dims.size(); ++i) {
-        const auto bit = [&](int field) { return (node.option(field, 0) >> i & 1) != 0; };
-        if (bit(Options::ellipsis_mask)) {
+        const auto has_bit = [&](int field) { return (node.option(field, 0) >> i & 1) != 0; };
+        if (has_bit(Options::ellipsis_mask)) {
             axis = dims.size() - (begin.size() - 1 - i);
             continue;
         }
-        ranges[axis] = strided_range(dims[axis], begin[i], end[i], strides[i], bit(Options::begin_mask),
-                                     bit(Options::end_mask), bit(Options::shrink_mask));
-        if (bit(Options::shrink_mask)) gone.insert(axis);
+        ranges[axis] = strided_range(dims[axis], begin[i], end[i], strides[i], has_bit(Options::begin_mask),
+                                     has_bit(Options::end_mask), has_bit(Options::shrink_mask));
+        if (has_bit(Options::shrink_mask)) gone.insert(axis);
         ++axis;
     }
     take_ranges(node, ranges, gone);
