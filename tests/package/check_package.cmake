@@ -101,7 +101,7 @@ elseif(WAY STREQUAL "pkg_config")
     endif()
     run_or_fail("pkg-config --cflags" "${PKG_CONFIG}" --cflags intq)
     separate_arguments(flags UNIX_COMMAND "${output}")
-    run_or_fail("compile" "${CXX}" -std=c++20 ${flags} "${consumers}/core_main.cpp" -o "${program}")
+    run_or_fail("compile" "${CXX}" ${flags} "${consumers}/core_main.cpp" -o "${program}")
 else()
     run_or_fail("configure" "${CMAKE_COMMAND}" -S "${consumers}/${folder}" -B "${WORK}/build" -G Ninja
                 "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_PREFIX_PATH=${prefix}" "-DINTQ_SOURCE=${SOURCE}"

@@ -5,6 +5,13 @@
 #ifndef INTQ_CORE_CONFIG_HPP
 #define INTQ_CORE_CONFIG_HPP
 
+// The library is C++20. A compiler that is set to an older standard says so and stops: there is no file of that name,
+// and no other way ends a unit before what it includes gives errors by the hundred.
+#if __cplusplus <= 201703L
+#    error "intq needs C++20: compile with -std=c++20"
+#    include <intq_needs_cpp20>
+#endif
+
 // The version stands here only; CMake reads it.
 #define INTQ_VERSION_MAJOR 0
 #define INTQ_VERSION_MINOR 1
