@@ -19,6 +19,12 @@
 #undef None
 #undef Status
 
+// g++ warns of a name in a template when it makes the function, if a program had a global variable of that name before.
+#if defined(__GNUC__) && !defined(__clang__)
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 #include "intq/arith/quantized_multiplier.hpp"
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/streaming/check_finite.hpp"
@@ -32,6 +38,10 @@
 #include "intq/runtime/load_program.hpp"
 #include "intq/runtime/memory_plan.hpp"
 #include "intq/runtime/self_test.hpp"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#    pragma GCC diagnostic pop
+#endif
 
 #pragma pop_macro("Status")
 #pragma pop_macro("None")

@@ -12,6 +12,12 @@
 #undef None
 #undef Status
 
+// g++ warns of a name in a template when it makes the function, if a program had a global variable of that name before.
+#if defined(__GNUC__) && !defined(__clang__)
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 #include "intq/analysis/advisor.hpp"
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
@@ -345,6 +351,10 @@
 #include "intq/training/optimizer.hpp"
 #include "intq/training/schedule.hpp"
 #include "intq/training/trainer.hpp"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#    pragma GCC diagnostic pop
+#endif
 
 #pragma pop_macro("Status")
 #pragma pop_macro("None")

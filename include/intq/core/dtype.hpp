@@ -15,6 +15,10 @@ inline namespace INTQ_CORE_ABI {
 /// Sizes, indices and strides, everywhere in the library; strides may be negative.
 using index_t = std::ptrdiff_t;
 
+/// A count as the size of an array, which is unsigned.
+/// @pre count >= 0
+constexpr std::size_t array_size(index_t count) noexcept { return static_cast<std::size_t>(count); }
+
 enum class DType : std::uint8_t { none, float32, float64, int8, int16, int32, int64, uint8 };
 
 namespace detail {

@@ -114,7 +114,7 @@ private:
             std::size_t end = at + 1;
             if (end < text_.size() && text_[end] == '^') ++end;
             for (bool first = true; end < text_.size() && (first || text_[end] != ']'); first = false)
-                end += text_[end] == '\\' ? 2 : 1;
+                end += text_[end] == '\\' ? 2u : 1u;
             if (end >= text_.size()) fail(at, "a [ without its ]");
             return end + 1;
         }

@@ -105,7 +105,7 @@ private:
         const typename Line::Block block{
             static_cast<const typename Tile::weight*>(packed.weights) + c * packed.depthwise_weights(),
             static_cast<const Acc*>(packed.bias) + c, channels};
-        alignas(buffer_alignment) Acc sums[detail::depthwise_chunk * width];
+        alignas(buffer_alignment) Acc sums[array_size(detail::depthwise_chunk * width)];
         const index_t out_width = geometry.out.width;
         const index_t chunks = (out_width + detail::depthwise_chunk - 1) / detail::depthwise_chunk;
         const index_t chunk = (out_width + chunks - 1) / chunks;
@@ -121,7 +121,7 @@ private:
                       index_t channels) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         const Out epilogue(packed);
-        typename Out::Channels parameters[Vectors];
+        typename Out::Channels parameters[array_size(Vectors)];
         simd::unroll<Vectors>([&](auto v)
                                   INTQ_ALWAYS_INLINE_LAMBDA { parameters[v] = epilogue.channels(c + v * L::width()); });
         constexpr bool in_order = Vectors == 1 || packing.run == packing.step;
@@ -156,7 +156,7 @@ private:
                                                   const typename Out::Channels* parameters, const Sumin* e, Y* y,
                                                   index_t channels) noexcept {
         constexpr index_t width = L::width();
-        alignas(buffer_alignment) Y codes[Vectors * width];
+        alignas(buffer_alignment) Y codes[array_size(Vectors * width)];
         simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             epilogue.store(Sum::load(sums + v * width), parameters[v], e + (adds ? v * width : 0), codes + v * width,
                            width);
@@ -185,7 +185,7 @@ private:
         const PackedConv2d& packed = *call.packed;
         const ConvGeometry& geometry = *call.geometry;
         const Out epilogue(packed);
-        typename Out::Channels channels[Vectors];
+        typename Out::Channels channels[array_size(Vectors)];
         for (index_t v = 0; v < Vectors; ++v) channels[v] = epilogue.channels(c + v * L::width());
         const index_t image = line / geometry.out.height, line_in_image = line - image * geometry.out.height;
         const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
@@ -213,7 +213,7 @@ private:
         const index_t taps = call.geometry->taps, weight_stride = packed.padded_outputs();
         const index_t lanes = Vectors > 1 ? L::width() : count;
         const X* const padding = static_cast<const X*>(packed.padding_row) + c;
-        decltype(Sum::load(sums)) acc[Vectors];
+        decltype(Sum::load(sums)) acc[array_size(Vectors)];
         simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             acc[v] = Sum::load(static_cast<const Acc*>(packed.bias) + c + v * L::width());
         });

@@ -74,15 +74,15 @@ private:
                                         Acc* sums) noexcept {
         constexpr int in_flight = (Kernel - 1) / Stride + 1, groups = (Kernel + depth - 1) / depth;
         constexpr bool keeps = Kernel * groups * Vectors <= Tile::kept_weights;
-        typename Tile::template Weights<Vectors> kept[keeps ? Kernel * groups : 1];
+        typename Tile::template Weights<Vectors> kept[array_size(keeps ? Kernel * groups : 1)];
         if constexpr (keeps) {
             INTQ_UNROLL
             for (int i = 0; i < Kernel * groups; ++i) kept[i].load(block.weights + i * group_size<Vectors>);
         }
-        typename LineSource<X>::Row rows[Kernel];
+        typename LineSource<X>::Row rows[array_size(Kernel)];
         INTQ_UNROLL
         for (int r = 0; r < Kernel; ++r) rows[r] = source.row(r);
-        typename Tile::template Sums<Vectors> pixel[in_flight];
+        typename Tile::template Sums<Vectors> pixel[array_size(in_flight)];
         // By value: sums are stored between reads of these.
         const index_t width = source.width, stride = source.channels, channels = block.channels;
         const Weight* const weights = block.weights;
@@ -98,7 +98,7 @@ private:
                 constexpr int count_rows = Kernel - g * depth < depth ? Kernel - g * depth : depth;
                 typename Tile::template Column<Vectors> column;
                 if (is_inside) {
-                    const X* from[count_rows];
+                    const X* from[array_size(count_rows)];
                     INTQ_UNROLL
                     for (int r = 0; r < count_rows; ++r) from[r] = rows[g * depth + r].at(offset);
                     column.template load<count_rows>(from, channels);
@@ -154,7 +154,7 @@ private:
                 for (index_t ky = 0; ky < window.kernel.height; ky += depth, w += group_size<Vectors>) {
                     typename Tile::template Column<Vectors> column;
                     if (is_inside) {
-                        const X* from[depth];
+                        const X* from[array_size(depth)];
                         for (index_t r = 0; r < depth; ++r)
                             from[r] = ky + r < window.kernel.height ? source.row(ky + r).at(x * source.channels)
                                                                     : source.padding;

@@ -117,7 +117,8 @@ public:
     template <int Vectors> static constexpr int rows_together() noexcept {
         constexpr int rows = 4 / Vectors;
         using I32 = typename L::i32;
-        constexpr bool is_possible = requires(Quad quad, std::int8_t* const(&to)[rows], const I32(&code)[4]) {
+        constexpr bool is_possible =
+            requires(Quad quad, std::int8_t* const(&to)[array_size(rows)], const I32(&code)[4]) {
             quad.store_rows(to, index_t{}, code);
         };
         return rows > 1 && is_possible ? rows : 1;
@@ -136,7 +137,7 @@ public:
             code[i] = scaled(sum(r, i % Vectors), channels(at + first), e + (adds ? places[r] + first : 0),
                              i % Vectors + 1 < Vectors || left > L::width() ? L::width() : left);
         }
-        Y* to[rows];
+        Y* to[array_size(rows)];
         INTQ_UNROLL
         for (int r = 0; r < rows; ++r) to[r] = y + places[r];
         quad_.store_rows(to, count, code);

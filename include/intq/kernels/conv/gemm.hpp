@@ -118,7 +118,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         for (index_t tap = 0; tap < panel.taps; tap += taps, tap_weights += taps * panel.tap_weights) {
             taps = 1;
             if (rows.is_padding(tap)) continue;
-            const Activation* x[Rows];
+            const Activation* x[array_size(Rows)];
             rows.at(tap, x);
             taps = rows.valid_taps(tap, panel.run_width);
             const Weight* w = tap_weights;
@@ -253,7 +253,7 @@ private:
 
     static void run_rows(const ConvCall& call, const typename Inner::Source& source, index_t group,
                          const Task& task) INTQ_NOEXCEPT {
-        alignas(buffer_alignment) Acc sums[largest_tile];
+        alignas(buffer_alignment) Acc sums[array_size(largest_tile)];
         for (index_t index = task.first_panel; index < task.last_panel; ++index) {
             const Panel panel(*call.packed, source, group, index);
             for (index_t slot = task.first_row; slot < task.last_row;) {
@@ -304,7 +304,7 @@ private:
 
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {
-        index_t at[Rows];  // found beforehand: a call among sums in registers would store them all
+        index_t at[array_size(Rows)];  // found beforehand: a call among sums in registers would store them all
         if (panel.source.is_in_order()) {
             const index_t first = place(call, panel, slot, 0), step = call.packed->out_channels;
             INTQ_UNROLL

@@ -123,7 +123,7 @@ public:
             for (int r = 0; r < Rows; ++r) start_[r] = first + r * channels_;
             return;
         }
-        const X* starts[Rows];  // in memory, so that start_ need not be
+        const X* starts[array_size(Rows)];  // in memory, so that start_ need not be
         if (has_offsets_)
             source.start_with_offsets(x, first_slot, Rows, starts, offsets_);
         else
@@ -157,8 +157,8 @@ private:
     index_t channels_;
     index_t tap_stride_;
     bool has_offsets_;
-    const X* start_[Rows];
-    const std::int32_t* offsets_[Rows] = {};
+    const X* start_[array_size(Rows)];
+    const std::int32_t* offsets_[array_size(Rows)] = {};
 };
 
 }  // namespace detail

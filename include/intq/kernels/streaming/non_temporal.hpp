@@ -26,7 +26,7 @@ constexpr bool is_non_temporal(index_t bytes) noexcept {
 template <class T, class Body> void write_non_temporal(T* out, index_t size, Body&& body) {
     if constexpr (simd::has_non_temporal_store) {
         constexpr index_t block_size = 4096 / static_cast<index_t>(sizeof(T));
-        alignas(buffer_alignment) T block[block_size];
+        alignas(buffer_alignment) T block[array_size(block_size)];
         for (index_t first = 0; first < size; first += block_size) {
             const index_t count = smaller(block_size, size - first);
             body(first, count, block);

@@ -38,7 +38,7 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
             INTQ_UNROLL
             for (int v = 0; v < Vectors; ++v) group[v] = padding;
         }
-        Vector group[Vectors];
+        Vector group[array_size(Vectors)];
     };
 
     template <int Vectors> struct Weights {
@@ -46,7 +46,7 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
             INTQ_UNROLL
             for (int v = 0; v < Vectors; ++v) group[v] = Dot::load(from + v * L::width() * depth);
         }
-        Vector group[Vectors];
+        Vector group[array_size(Vectors)];
     };
 
     template <int Vectors> struct Sums {
@@ -60,7 +60,7 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
         }
         INTQ_ALWAYS_INLINE typename L::i32 drain(int vector) const noexcept { return {acc[vector]}; }
 
-        Vector acc[Vectors];
+        Vector acc[array_size(Vectors)];
     };
 };
 
@@ -99,7 +99,7 @@ template <class Backend> struct DepthwiseTile<Backend, float, float, float> {
             INTQ_UNROLL
             for (int v = 0; v < Vectors; ++v) group[v] = L::set(0.0f);
         }
-        F32 group[Vectors];
+        F32 group[array_size(Vectors)];
     };
 
     template <int Vectors> struct Weights {
@@ -107,7 +107,7 @@ template <class Backend> struct DepthwiseTile<Backend, float, float, float> {
             INTQ_UNROLL
             for (int v = 0; v < Vectors; ++v) group[v] = L::load(from + v * L::width());
         }
-        F32 group[Vectors];
+        F32 group[array_size(Vectors)];
     };
 
     template <int Vectors> struct Sums {
@@ -121,7 +121,7 @@ template <class Backend> struct DepthwiseTile<Backend, float, float, float> {
         }
         INTQ_ALWAYS_INLINE F32 drain(int vector) const noexcept { return acc[vector]; }
 
-        F32 acc[Vectors];
+        F32 acc[array_size(Vectors)];
     };
 };
 

@@ -101,7 +101,7 @@ template <class Backend, class X, class Weight, class Acc> struct Tile {
         /// activations, which are fewer: weights of a whole panel would not stay in registers.
         INTQ_ALWAYS_INLINE void step(const X* const* x, index_t k, const Weight* w) {
             if constexpr (L::width() == 1) {
-                typename Step::operand activation[Rows];
+                typename Step::operand activation[array_size(Rows)];
                 INTQ_UNROLL
                 for (int r = 0; r < Rows; ++r) activation[r] = Step::set(x[r][k]);
                 INTQ_UNROLL
@@ -111,7 +111,7 @@ template <class Backend, class X, class Weight, class Acc> struct Tile {
                     for (int r = 0; r < Rows; ++r) acc[r][v] = Step::step(acc[r][v], activation[r], weight_lanes);
                 }
             } else {
-                typename Step::operand panel[Vectors];
+                typename Step::operand panel[array_size(Vectors)];
                 INTQ_UNROLL
                 for (int v = 0; v < Vectors; ++v) panel[v] = L::load(w + v * L::width());
                 INTQ_UNROLL
@@ -126,7 +126,7 @@ template <class Backend, class X, class Weight, class Acc> struct Tile {
         INTQ_ALWAYS_INLINE void step_part(const X* const*, index_t, index_t, const Weight*) {}
         INTQ_ALWAYS_INLINE auto drain(int row, int vector) const { return acc[row][vector]; }
 
-        typename Step::type acc[Rows][Vectors];
+        typename Step::type acc[array_size(Rows)][array_size(Vectors)];
     };
 };
 

@@ -51,7 +51,7 @@ template <class Dot> struct GroupTile {
         INTQ_ALWAYS_INLINE typename L::i32 drain(int row, int vector) const noexcept { return {acc[row][vector]}; }
 
         template <class Group> INTQ_ALWAYS_INLINE void add_products(const weight* w, Group&& group) noexcept {
-            Vector panel[Vectors];
+            Vector panel[array_size(Vectors)];
             INTQ_UNROLL
             for (int v = 0; v < Vectors; ++v) panel[v] = Dot::load(w + v * L::width() * depth);
             INTQ_UNROLL
@@ -62,7 +62,7 @@ template <class Dot> struct GroupTile {
             }
         }
 
-        Vector acc[Rows][Vectors];
+        Vector acc[array_size(Rows)][array_size(Vectors)];
     };
 
     /// The first `count` elements, 0 < count < depth, and zeros; the same three loads for every count.

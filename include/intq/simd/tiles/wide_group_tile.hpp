@@ -65,7 +65,7 @@ template <class Dot, int Planes> struct WideGroupTile {
     private:
         template <class Pair> INTQ_ALWAYS_INLINE void add_products(const std::int16_t* w, Pair&& pair) noexcept {
             if (++steps > steps_that_fit) flush();
-            Vector panel[Planes][Vectors];
+            Vector panel[array_size(Planes)][array_size(Vectors)];
             INTQ_UNROLL
             for (int p = 0; p < Planes; ++p) {
                 INTQ_UNROLL
@@ -117,7 +117,7 @@ template <class Dot, int Planes> struct WideGroupTile {
             return wide + (row * Vectors + vector) * L::width();
         }
 
-        Vector acc[Planes][Rows][Vectors];
+        Vector acc[array_size(Planes)][array_size(Rows)][array_size(Vectors)];
         int steps = 0;
         alignas(buffer_alignment) std::int64_t wide[Rows * Vectors * L::width()];
     };
