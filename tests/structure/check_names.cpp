@@ -60,6 +60,7 @@ private:
         std::string text;
         for (const std::string& line : intq::test::read_lines(file)) text += line + '\n';
         const std::string bare = intq::test::Bare(text).text();
+        const std::string name = fs::relative(file, root_).generic_string();
         std::size_t line = 1;
         for (std::size_t at = 0; at < bare.size();) {
             if (bare[at] == '\n') ++line;
@@ -69,7 +70,7 @@ private:
             }
             const std::size_t first = at;
             while (at < bare.size() && intq::test::is_word(bare[at])) ++at;
-            const std::string where = fs::relative(file, root_).generic_string() + ":" + std::to_string(line);
+            const std::string where = name + ":" + std::to_string(line);
             if (!is_in_include(bare, first))
                 check_name(bare.substr(first, at - first), is_before_bracket(bare, at), where);
         }
@@ -82,7 +83,7 @@ private:
     static bool is_in_include(const std::string& bare, std::size_t at) {
         static const std::regex include(R"(\s*#\s*(include|undef)\b.*)");
         const std::size_t first = at == 0 ? 0 : bare.rfind('\n', at - 1) + 1;
-        if (bare.find('#', first) > at) return false;
+        if (bare[std::min(bare.find_first_not_of(' ', first), at)] != '#') return false;
         return std::regex_match(bare.substr(first, bare.find('\n', at) - first), include);
     }
 
