@@ -110,7 +110,7 @@ void fuzz_tflite(Bytes file) {
         module->graph().lint(module.get());
     } catch (const Error&) {  // a model of codes, as most are
     }
-    const auto imported = interop::tflite::import_program(model, table, limits);
+    const auto imported = interop::tflite::import_program(model, table, {.limits = limits, .bounds = {}});
     demand(runtime::check_program(imported.program->program(), table).ok(), "an imported program passes its check");
 }
 

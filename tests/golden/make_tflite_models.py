@@ -34,7 +34,34 @@ def make(struct, **fields):
 
 
 class Model(Network):
-    """A Network whose operators are all that the importer reads. Values are NHWC."""
+    """A Network whose operators are all that the importer reads. Values are NHWC.
+
+    Where `input_bounds` are set, the layers have int32 biases and weights that are so large that the sums stay in 32
+    bits for such inputs only.
+    """
+
+    input_bounds = None
+    bounded = ()  # values besides the input whose largest codes the answer says
+    has_zero_bias = False
+
+    def weights(self, shape, axis, per_channel, x, products):
+        codes, scales, bias, w, b = Network.weights(self, shape, axis, per_channel, x, products)
+        if self.input_bounds is None:
+            return codes, scales, bias, w, b
+        codes = self.random.integers(-127, 128, shape).astype(np.int8)
+        view = [1] * len(shape)
+        view[axis] = -1
+        return codes, scales, bias, codes * scales.astype(np.float64).reshape(view), b
+
+    def parameters(self, codes, scales, bias, x, axis):
+        if self.input_bounds is None:
+            return Network.parameters(self, codes, scales, bias, x, axis)
+        w = self.tensor(codes.shape, "int8", scales, 0, codes, axis)
+        bias = bias * 0 if self.has_zero_bias else bias
+        return w, self.tensor(bias.shape, "int32", [np.float32(x.scale) * s for s in scales], 0, bias)
+
+    def bias_type(self):
+        return {} if self.input_bounds is None else {"quantizedBiasType": schema.TensorType.INT32}
 
     def activated(self, real, activation):
         if activation == "relu_n1_to_1":
@@ -78,12 +105,14 @@ class Model(Network):
         extents = [-(-x.real.shape[1 + i] // stride[i]) if same else
                    (x.real.shape[1 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
         real = self.activated(self.random.normal(0.3, 1.2, (x.real.shape[0], *extents, channels)), activation)
+        if self.input_bounds is not None:
+            real *= 4  # so that no code of the output is at an end
         y = self.output({}, [x], real, one_sided=activation.startswith("relu") and activation != "relu_n1_to_1")
         parameters = list(self.parameters(codes, scales, bias_codes, x, axis))
         if not bias:
             parameters = parameters[:1]
         names = ("DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions") if depthwise else ("CONV_2D", "Conv2DOptions")
-        extra = {"depthMultiplier": multiplier} if depthwise else {}
+        extra = {"depthMultiplier": multiplier} if depthwise else self.bias_type()
         return self.add_operator(names[0], [x, *parameters], y, names[1], 5 if depthwise else 4,
                                  padding=schema.Padding.SAME if same else schema.Padding.VALID, strideH=stride[0],
                                  strideW=stride[1], dilationHFactor=dilation[0], dilationWFactor=dilation[1],
@@ -98,7 +127,7 @@ class Model(Network):
         inputs = [self.ints([n, *size, channels]), weight, x, *([bias_tensor] * bias)]
         return self.add_operator("TRANSPOSE_CONV", inputs, y, "TransposeConvOptions", 4 if x.dtype == "int16" else 3,
                                  padding=schema.Padding.SAME if same else schema.Padding.VALID, strideH=stride[0],
-                                 strideW=stride[1])
+                                 strideW=stride[1], **self.bias_type())
 
     def fully(self, x, outputs, activation="none", keep=False, bias=True, per_channel=True):
         """A linear layer straight on an image or on rows."""
@@ -110,7 +139,7 @@ class Model(Network):
         weight, bias_tensor = self.parameters(codes, scales, bias_codes, x, 0)
         return self.add_operator("FULLY_CONNECTED", [x, weight, bias_tensor if bias else -1], y,
                                  "FullyConnectedOptions", 5, fusedActivationFunction=FUSED[activation],
-                                 keepNumDims=keep)
+                                 keepNumDims=keep, **self.bias_type())
 
     # --- two operands -----------------------------------------------------------------------------------------------
 
@@ -253,6 +282,8 @@ class Model(Network):
         x = self.values[0]
         low, high = RANGE[x.dtype]
         codes = np.clip(np.round(x.real / float(x.scale)) + x.zero_point, low, high).astype(NUMPY[x.dtype])
+        low, high = self.input_bounds or (low, high)
+        codes = np.clip(codes, low, high)
         codes.flat[:4] = [low, high, x.zero_point, low]
         interpreter.set_tensor(x.index, codes)
         interpreter.invoke()
@@ -261,7 +292,12 @@ class Model(Network):
             given = interpreter.get_tensor(value.index)
             assert given.shape == value.real.shape, (self.name, given.shape, value.real.shape)
             tensors[self.graph.tensors[value.index].name.decode()] = hexadecimal(given)
-        return {"name": self.name, "input": hexadecimal(codes), "tensors": tensors}
+        answer = {"name": self.name, "input": hexadecimal(codes), "tensors": tensors}
+        if self.input_bounds is not None:
+            largest = [(x, max(-low, high))] + [(y, int(np.abs(interpreter.get_tensor(y.index).astype(int)).max()))
+                                                for y in self.bounded]
+            answer["bounds"] = {self.graph.tensors[y.index].name.decode(): most for y, most in largest}
+        return answer
 
 
 # --- the models ------------------------------------------------------------------------------------------------------
@@ -361,7 +397,24 @@ def slices(n):
 def pads(n):
     x = n.input((2, 5, 4, 3))
     x = n.pad_by(x, [[0, 0], [1, 2], [0, 3], [0, 0]])
+    n.pad_by(x, [[0, 0], [1, 0], [0, 1], [2, 1]])
     n.pad_by(x, [[0, 0], [1, 0], [2, 1], [0, 0]], 0.7)
+
+
+def long_rows(n):
+    """A sum that stays in 32 bits because of what the input holds."""
+    n.input_bounds = (-9000, 9000)
+    n.fully(n.input((1, 1152)), 3)
+
+
+def long_windows(n):
+    n.input_bounds = (-9000, 9000)
+    x = n.input((1, 4, 4, 128))
+    y = n.general_conv(x, 72, (3, 3))
+    n.bounded = (y,)
+    n.has_zero_bias = True
+    n.fully(y, 4)
+    n.transpose_conv(x, 3, (3, 3), (2, 2))
 
 
 def joins(n):
@@ -634,6 +687,11 @@ def hidden_bias_type(n):
     n.add_operator("FULLY_CONNECTED", [x, weight, bias], n.value([x], np.zeros((1, 4))), "FullyConnectedOptions", 5)
 
 
+def narrow_depthwise(n):
+    n.input_bounds = (-32768, 32767)
+    n.general_conv(n.input((1, 3, 4, 2)), 0, (3, 3), multiplier=2)
+
+
 def wide_swish(n):
     n.hard_swish(n.input((1, 8)))
 
@@ -700,12 +758,13 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
            ("int16", falling_leak, "LEAKY_RELU.*at least 0"), ("int16", wide_swish, "HARD_SWISH.*expected int8"),
            ("int16", hidden_bias_type, "FULLY_CONNECTED.*quantized_bias_type"),
+           ("int16", narrow_depthwise, "DEPTHWISE_CONV_2D.*LiteRT takes int64"),
            ("int8", sharp_softmax, "SOFTMAX.*beta"),
            ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_samples, "ADD.*the same for each sample"),
            ("int8", scattered_mean, "MEAN.*side by side"), ("int8", mean_of_samples, "MEAN.*samples"),
            ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
-           ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "operator number 42.*not supported"),
-           ("int8", fused_tanh, "CONV_2D.*fused activation 4"), ("int8", float_inside, "LOGISTIC.*real numbers"),
+           ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "\\(DIV .*not supported"),
+           ("int8", fused_tanh, "CONV_2D.*fused activation TANH"), ("int8", float_inside, "LOGISTIC.*real numbers"),
            ("int8", folded_batch, "RESHAPE.*axis 0")]
 
 
@@ -715,6 +774,7 @@ INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, 
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
          joins, nearest, bilinear, curves, knots, wide_leaks, clamps, conversions, computed_shape, unet,
          constant_image]
+BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks)]
 
@@ -738,6 +798,12 @@ def main():
         n = Model(name, np.random.default_rng([seed, index]), dtype)
         build(n)
         answers.append(n.answer(folder))
+    bounded = []
+    for build in BOUNDED[:1] if small else BOUNDED:
+        n = Model(build.__name__, np.random.default_rng(seed), "int16")
+        build(n)
+        bounded.append(n.answer(folder))
+    names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
     refused = []
     for dtype, build, reason in REFUSED:
         n = Model(f"refused_{build.__name__}", np.random.default_rng(seed), dtype)
@@ -750,7 +816,8 @@ def main():
         x, outputs = build(n)
         reals.append(n.answer(folder, x, outputs))
     with open(folder / "answers.json", "w") as file:
-        everything = {"litert": LITERT, "seed": seed, "models": answers, "refused": refused, "float": reals}
+        everything = {"litert": LITERT, "seed": seed, "models": answers, "bounded": bounded, "refused": refused,
+                      "float": reals, "operators": [names[code] for code in sorted(names)]}
         json.dump(everything, file, separators=(",", ":"))
         file.write("\n")
     print(f"{len(answers)} models, LiteRT {LITERT}, seed {seed}")

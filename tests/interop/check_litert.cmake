@@ -3,10 +3,10 @@
 # New networks, answered by LiteRT's reference kernels where its Python package is installed, against target::litert.
 #   cmake -D PYTHON=… -D SCRIPT=… -D PROGRAM=… -D SCRATCH=… [-D SEED=…] -P check_litert.cmake
 
-execute_process(COMMAND "${PYTHON}" -c "import numpy, ai_edge_litert.interpreter" RESULT_VARIABLE missing OUTPUT_QUIET
+execute_process(COMMAND "${PYTHON}" -c "import numpy, flatbuffers, ai_edge_litert.interpreter, ai_edge_litert.schema_py_generated" RESULT_VARIABLE missing OUTPUT_QUIET
                 ERROR_QUIET)
 if(NOT missing STREQUAL "0")
-    message("SKIPPED: interop/litert_networks: ${PYTHON} has no packages ai-edge-litert and numpy; INTQ_PYTHON names another interpreter")
+    message("SKIPPED: interop/litert_networks: ${PYTHON} has not all of the packages ai-edge-litert, flatbuffers and numpy; INTQ_PYTHON names another interpreter")
     return()
 endif()
 if(NOT DEFINED SEED)

@@ -4,10 +4,10 @@
 # target::litert.
 #   cmake -D PYTHON=… -D SCRIPT=… -D PROGRAM=… -D SCRATCH=… [-D SEED=…] -P check_litert_models.cmake
 
-execute_process(COMMAND "${PYTHON}" -c "import numpy, flatbuffers, ai_edge_litert.interpreter" RESULT_VARIABLE missing
+execute_process(COMMAND "${PYTHON}" -c "import numpy, flatbuffers, ai_edge_litert.interpreter, ai_edge_litert.schema_py_generated" RESULT_VARIABLE missing
                 OUTPUT_QUIET ERROR_QUIET)
 if(NOT missing STREQUAL "0")
-    message("SKIPPED: interop/litert_models: ${PYTHON} has no packages ai-edge-litert and numpy; INTQ_PYTHON names another interpreter")
+    message("SKIPPED: interop/litert_models: ${PYTHON} has not all of the packages ai-edge-litert, flatbuffers and numpy; INTQ_PYTHON names another interpreter")
     return()
 endif()
 if(NOT DEFINED SEED)

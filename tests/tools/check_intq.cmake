@@ -402,8 +402,33 @@ if(NOT status EQUAL 0)
     message(SEND_ERROR "the self test of the header of a TFLite model: ${status}")
 endif()
 expect(0 "backend: scalar" codegen operators.onnx -o of_onnx.hpp)
-expect(1 "division.tflite: operator 1 of 1 .operator number 42" codegen "${MODELS}/../tflite/refused_division.tflite" -o
+expect(1 "division.tflite: operator 1 of 1 .DIV " codegen "${MODELS}/../tflite/refused_division.tflite" -o
        none.hpp)
+set(long_rows "${MODELS}/../tflite/long_rows.tflite")
+expect(1 "FULLY_CONNECTED \"t1\".*could reach.*relies on the data" codegen "${long_rows}" --target tflite -o
+       none.hpp)
+expect(1 "0 and the zero point 0" codegen "${long_rows}" --bounds t0=4:9000 -o none.hpp)
+foreach(bounds IN ITEMS t0 t0=9 =-9:9 t0=-9:9x t0=:9)
+    expect(1 "--bounds: expected NAME=LOWEST:HIGHEST, given \"${bounds}\"" codegen "${long_rows}" --bounds ${bounds} -o
+           none.hpp)
+endforeach()
+expect(0 "form: header" codegen "${long_rows}" --target tflite --bounds t0=-9000:9000 -o
+       bounded.hpp)
+expect_text(bounded.hpp "inline bool run.const std::int16_t. x0, std::int16_t. y0.")
+file(WRITE "${WORK}/bounded.cpp"
+     "#include \"bounded.hpp\"\nint main() {\n    static std::int16_t x[1152], y[3];\n    x[3] = 9000;\n"
+     "    if (!model::self_test() || !model::run(x, y)) return 1;\n    x[1151] = -9001;\n"
+     "    return model::run(x, y) ? 2 : 0;\n}\n")
+execute_process(COMMAND "${CXX}" -std=c++20 -Wall -Wextra -Werror -O0 -I. "-I${repository}/include" -o bounded bounded.cpp
+                WORKING_DIRECTORY "${WORK}" RESULT_VARIABLE status ERROR_VARIABLE output)
+if(NOT status EQUAL 0)
+    message(SEND_ERROR "the header of a TFLite model with bounds: ${output}")
+endif()
+execute_process(COMMAND "${WORK}/bounded" RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+    message(SEND_ERROR "a header with bounds, given codes inside and outside of them: ${status}")
+endif()
+expect(1 "codes.intq: --bounds is for TFLite models" codegen codes.intq --bounds x=-9:9 -o none.hpp)
 expect(1 "codes.intq: --target is for TFLite models" codegen codes.intq --target tflite -o none.hpp)
 expect(1 "ten_codes.npy: .*given int8" run fp32.intq --data "${INPUTS}/ten_codes.npy" -o none.npy)
 expect(1 "flat.npy: the shape .8, 6. does not fit" run codes.intq --data "${INPUTS}/flat.npy" -o none.npy)

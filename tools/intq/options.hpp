@@ -134,9 +134,10 @@ struct ProgramFile {
 
 /// How a model becomes a program.
 struct ProgramChoice {
-    std::string backend{};    // empty: the best of this CPU
-    std::string target{};     // of a TFLite model; empty: litert
-    intq::index_t batch = 1;  // of an ONNX model
+    std::string backend{};              // empty: the best of this CPU
+    std::string target{};               // of a TFLite model; empty: litert
+    intq::index_t batch = 1;            // of an ONNX model
+    std::vector<std::string> bounds{};  // of codes of a TFLite model: NAME=LOWEST:HIGHEST
 };
 /// A program file with the best kernels of this CPU that read it, or those of one backend.
 ProgramFile read_program_file(const std::string& path, const std::string& backend = {});
@@ -147,7 +148,7 @@ ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice);
 inline constexpr const char* runnable_help =
     "program file (.intq), quantized ONNX model (.onnx), or TFLite model of codes (.tflite)";
 /// Adds --target, which chooses the arithmetic of a TFLite model.
-void add_tflite_target(CLI::App& command, std::string& target);
+void add_tflite_options(CLI::App& command, std::string& target, std::vector<std::string>& bounds);
 
 /// Whether a file begins as a program file does.
 bool is_program_file(const std::string& path);

@@ -2,6 +2,7 @@
 //
 // What runs as integers: program files, quantized ONNX models, and TFLite models.
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -21,8 +22,10 @@ OwnedQParams owned(const runtime::ProgramTensor& tensor) {
     OwnedQParams qparams;
     qparams.dtype = tensor.dtype;
     qparams.axis = tensor.qparams.is_per_channel() ? tensor.qparams.axis() : -1;
-    qparams.quant_min = tensor.qparams.quant_min();
-    qparams.quant_max = tensor.qparams.quant_max();
+    // A run refuses a code outside of stated bounds; clamped to them, it would not see one.
+    const bool all = tensor.has_stated_bounds;
+    qparams.quant_min = all ? lowest_code(tensor.dtype) : tensor.qparams.quant_min();
+    qparams.quant_max = all ? highest_code(tensor.dtype) : tensor.qparams.quant_max();
     qparams.scales.clear();
     for (index_t c = 0; c < tensor.qparams.count(); ++c) {
         qparams.scales.push_back(tensor.qparams.scale(c));
@@ -127,7 +130,7 @@ ProgramFile read_program_file(const std::string& path, const std::string& backen
     throw Error(reason.empty() ? path + ": this program has no kernels for the target " + target + kernels : reason);
 }
 
-void add_tflite_target(CLI::App& command, std::string& target) {
+void add_tflite_options(CLI::App& command, std::string& target, std::vector<std::string>& bounds) {
     command
         .add_option(
             "--target", target,
@@ -135,18 +138,51 @@ void add_tflite_target(CLI::App& command, std::string& target) {
             "TFLite Micro; default: litert")
         ->check(CLI::IsMember({"litert", "tflite"}))
         ->option_text("NAME");
+    command
+        .add_option("--bounds", bounds,
+                    "bounds of the codes of a tensor of a TFLite model, which its sums of 32 bits rely on and each run "
+                    "checks; may be given several times")
+        ->allow_extra_args(false)
+        ->option_text("NAME=LOWEST:HIGHEST");
 }
+
+namespace {
+
+std::int32_t code_of(const std::string& text, const std::string& option) {
+    std::int32_t code = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
+    if (error != std::errc{} || end != text.data() + text.size() || text.empty())
+        throw Error("--bounds: expected NAME=LOWEST:HIGHEST, given " + in_quotes(option));
+    return code;
+}
+
+/// A name may have the signs that separate it from its bounds.
+interop::tflite::StatedBounds bounds_of(const std::vector<std::string>& options) {
+    interop::tflite::StatedBounds bounds;
+    for (const std::string& option : options) {
+        const std::size_t equals = option.rfind('='), colon = option.rfind(':');
+        if (equals == std::string::npos || colon == std::string::npos || colon < equals || equals == 0)
+            throw Error("--bounds: expected NAME=LOWEST:HIGHEST, given " + in_quotes(option));
+        bounds[option.substr(0, equals)] = {code_of(option.substr(equals + 1, colon - equals - 1), option),
+                                            code_of(option.substr(colon + 1), option)};
+    }
+    return bounds;
+}
+
+}  // namespace
 
 ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) {
     const std::string extension = std::filesystem::path(path).extension().string();
     if (extension == ".tflite") {
         const kernels::KernelTable& table =
             find_table(choice.target.empty() ? "litert" : choice.target, choice.backend);
-        const interop::tflite::ImportedProgram imported = interop::tflite::import_file(path, table);
+        const interop::tflite::ImportOptions options{.limits = {}, .bounds = bounds_of(choice.bounds)};
+        const interop::tflite::ImportedProgram imported = interop::tflite::import_file(path, table, options);
         ProgramFile file{LoweredModel(imported.program, nullptr), {}, &table};
         for (const interop::tflite::ProgramEnd& output : imported.outputs) file.names_of_outputs.push_back(output.name);
         return file;
     }
+    if (!choice.bounds.empty()) throw Error(path, "--bounds is for TFLite models");
     if (!choice.target.empty())
         throw Error(path, "--target is for TFLite models; a program file has a target, and an ONNX model has fp32");
     if (extension != ".onnx") return read_program_file(path, choice.backend);

@@ -164,6 +164,7 @@ void resolve(Options& options, const CLI::App& command) {
 
 struct CodegenOptions {
     std::string program, target, backend = "scalar";
+    std::vector<std::string> bounds;
     EmitOptions emit;
     DataOptions data;
     int golden = 1;
@@ -173,7 +174,7 @@ struct CodegenOptions {
 /// The program, for kernels that a board has.
 ProgramFile read_for_board(const CodegenOptions& options) {
     try {
-        return read_runnable(options.program, {options.backend, options.target});
+        return read_runnable(options.program, {options.backend, options.target, 1, options.bounds});
     } catch (const Error& error) {
         if (!is_program_file(options.program)) throw;
         throw Error(std::string(error.what()) +
@@ -261,7 +262,7 @@ void add_codegen(CLI::App& app, Action& action) {
         "codegen", "write a quantized model as a C++ header for a board, or as a program file or JSON");
     command->add_option("program", options->program, runnable_help)->required()->option_text("PROGRAM");
     options->emit.add_header_options(*command);
-    add_tflite_target(*command, options->target);
+    add_tflite_options(*command, options->target, options->bounds);
     command
         ->add_option("--backend", options->backend,
                      "kernels that the file was packed for and that the board has; default: scalar")
@@ -272,7 +273,7 @@ void add_codegen(CLI::App& app, Action& action) {
         ->needs(command->get_option("--data"))
         ->option_text("COUNT");
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output", {"--backend", "--golden", "--target"});
+    group_options(*command, "Output", {"--backend", "--golden", "--target", "--bounds"});
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
                             "intq codegen model.intq --name model --single-file -o model.hpp",
                             "intq codegen model.tflite --target tflite -o model.hpp"});

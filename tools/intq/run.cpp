@@ -15,6 +15,7 @@ using intq::Tensor;
 
 struct RunOptions {
     std::string program, output, backend, target;
+    std::vector<std::string> bounds;
     DataOptions data;
     bool is_json = false;
 };
@@ -32,7 +33,7 @@ int run(const RunOptions& options) {
     std::vector<std::string> inputs = options.data.paths();
     inputs.push_back(options.program);
     require_writable(options.output, inputs);
-    const ProgramFile file = read_runnable(options.program, {options.backend, options.target, 16});
+    const ProgramFile file = read_runnable(options.program, {options.backend, options.target, 16, options.bounds});
     const std::vector<std::string> names = file.outputs();
     if (names.size() > 1 && !is_archive(options.output))
         throw Error(options.output, options.program + " gives " + std::to_string(names.size()) + " outputs, " +
@@ -145,7 +146,7 @@ void add_run(CLI::App& app, Action& action) {
         ->required()
         ->option_text("FILE");
     command->add_option("--backend", options->backend, "kernels that shall run it")->option_text("NAME");
-    add_tflite_target(*command, options->target);
+    add_tflite_options(*command, options->target, options->bounds);
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output", {"--output"});
     add_examples(*command, {"intq run model.intq --data test.npy -o logits.npy",

@@ -27,7 +27,8 @@ struct GenerateOptions {
 /// A header for a board, which needs intq/embedded.hpp alone. In the namespace of the options it has
 ///
 ///     arena_bytes          bytes of static memory, in `arena`
-///     run(x…, y…)          one image: a pointer for each input and each output, of their types
+///     run(x…, y…)          one image: a pointer for each input and each output, of their types. Where bounds of codes
+///                          were stated, it gives false and writes no output if a tensor left them
 ///     self_test(bool)      checksum of the constants unless false is given, then the golden runs; the first wrong
 ///     layer program, table       what a runtime::execute() would take
 ///
@@ -79,7 +80,8 @@ INTQ_INLINE std::string tensor_source(SourceWriter& writer, const runtime::Progr
                   range + ")";
     }
     return "    {intq::DType::" + std::string(name_of(tensor.dtype)) + ", intq::Shape(" + extents + "), " + qparams +
-           ", " + std::to_string(tensor.offset) + ", \"\", intq::Layout::" + name_of(tensor.layout) + "},\n";
+           ", " + std::to_string(tensor.offset) + ", \"\", intq::Layout::" + name_of(tensor.layout) +
+           (tensor.has_stated_bounds ? ", true" : "") + "},\n";
 }
 
 INTQ_INLINE std::string instruction_source(const runtime::Instruction& instruction, std::size_t index) {
@@ -181,8 +183,30 @@ INTQ_INLINE std::string describe_argument(const std::string& name, const runtime
     return text + "\n";
 }
 
+/// data::run_within_bounds(), of a program for whose tensors bounds were stated; empty for others.
+INTQ_INLINE std::string bounded_run_source(const runtime::Program& program) {
+    bool is_bounded = false;
+    std::string steps;
+    const auto compare = [&](std::int32_t tensor) {
+        if (!program.tensor(tensor).has_stated_bounds) return;
+        is_bounded = true;
+        steps +=
+            "    if (!intq::runtime::check_bounds(program, arena, " + std::to_string(tensor) + ", 1)) return false;\n";
+    };
+    for (const std::int32_t input : program.inputs) compare(input);
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+        steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) + ">(arena);\n";
+        compare(program.instructions[i].output);
+    }
+    if (!is_bounded) return "";
+    return "\n/// Stops where a tensor leaves the bounds that were stated for it.\n"
+           "inline bool run_within_bounds() noexcept {\n" +
+           steps + "    return true;\n}\n";
+}
+
 INTQ_INLINE std::string run_source(const runtime::Program& program) {
     std::string steps, arguments, descriptions, before, after;
+    const std::string bounded = bounded_run_source(program);
     for (std::size_t i = 0; i < program.instructions.size(); ++i)
         steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) + ">(arena);  // " +
                  name_of(program.instructions[i].op) + "\n    after(" + std::to_string(i) + ");\n";
@@ -199,9 +223,16 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
     for (std::size_t i = 0; i < program.inputs.size(); ++i) copy('x', i, program.inputs[i]);
     for (std::size_t i = 0; i < program.outputs.size(); ++i) copy('y', i, program.outputs[i]);
     return "namespace data {\n\ninline void run_all(const intq::runtime::StepHook& after) noexcept {\n" + steps +
-           "}\n\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n///\n" +
-           descriptions + "inline void run(" + arguments + ") noexcept {\n" + before + "    data::run_all({});\n" +
-           after + "}\n\n";
+           "}\n" + bounded +
+           "\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n///\n" +
+           descriptions +
+           (bounded.empty()
+                ? "inline void run(" + arguments + ") noexcept {\n" + before + "    data::run_all({});\n" + after +
+                      "}\n\n"
+                : "/// @return whether all codes kept the bounds that were stated for them; if not, no output is "
+                  "written\n[[nodiscard]] inline bool run(" +
+                      arguments + ") noexcept {\n" + before + "    if (!data::run_within_bounds()) return false;\n" +
+                      after + "    return true;\n}\n\n");
 }
 
 INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {

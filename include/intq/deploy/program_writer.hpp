@@ -191,7 +191,7 @@ INTQ_INLINE void FileParts::field(const kernels::ParamField& field) {
 INTQ_INLINE void FileParts::tensor(const runtime::ProgramTensor& tensor) {
     const QParams& q = tensor.qparams;
     number(static_cast<std::int64_t>(tensor.dtype));
-    number(static_cast<std::int64_t>(tensor.layout));
+    number(static_cast<std::int64_t>(tensor.layout) + (tensor.has_stated_bounds ? runtime::stated_bounds_bit : 0));
     number(tensor.shape.rank);
     for (int axis = 0; axis < tensor.shape.rank; ++axis) number(tensor.shape[axis]);
     number(tensor.offset);

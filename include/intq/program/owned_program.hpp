@@ -106,6 +106,7 @@ public:
     /// Runs samples in batches of at most max_batch.
     ///
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
+    /// @throws Error for other inputs, and for codes outside of bounds that were stated for a tensor, which it names
     /// @param hook    called after every instruction of every batch, by the thread that runs; it must not throw
     /// @return one tensor of N samples for each output, logical order, row_major
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
@@ -132,6 +133,7 @@ private:
 #    include <cstring>
 #    include <utility>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 
 namespace intq::program {
@@ -164,6 +166,14 @@ INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<cons
     return total;
 }
 
+[[noreturn]] INTQ_INLINE void throw_broken_bounds(const runtime::Program& program, const runtime::RunResult& result) {
+    const runtime::ProgramTensor& tensor = program.tensor(result.tensor);
+    throw Error("the tensor " + in_quotes(tensor.name) + " holds the code " + std::to_string(result.code) +
+                ", and the bounds that were stated for its codes are " + std::to_string(tensor.qparams.quant_min()) +
+                " and " + std::to_string(tensor.qparams.quant_max()) +
+                ": the sums of a layer that reads it could overflow");
+}
+
 }  // namespace detail
 
 INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, const Executor& executor,
@@ -189,7 +199,8 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
             std::memcpy(runtime::tensor_data(program_, arena.data(), in), rows[i].data() + first * bytes_per_sample(in),
                         static_cast<std::size_t>(batch * bytes_per_sample(in)));
         }
-        runtime::execute(program_, *table_, arena.data(), batch, executor, hook);
+        if (const auto result = runtime::execute(program_, *table_, arena.data(), batch, executor, hook); !result)
+            detail::throw_broken_bounds(program_, result);
         for (std::size_t i = 0; i < results.size(); ++i) {
             const std::int32_t out = program_.outputs[i];
             std::memcpy(results[i].data() + first * bytes_per_sample(out),

@@ -76,6 +76,11 @@ public:
     /// A new tensor.
     std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer,
                         Layout layout = Layout::channels_last);
+    /// States bounds of a tensor's codes, which the layers that are added behind it rely on and each run checks.
+    ///
+    /// @throws Error for a tensor of other types than int8 and int16, for bounds that are no codes, and for such as do
+    ///         not contain 0 and the zero point
+    void state_bounds(std::int32_t tensor, std::int64_t lowest, std::int64_t highest);
     /// A new instruction; gives back its output.
     ///
     /// @param params  kept by keep_params(); null for an operator without
@@ -120,6 +125,9 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(program)
 
+#    include <algorithm>
+
+#    include "intq/core/dtype.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -259,6 +267,22 @@ INTQ_INLINE std::int32_t ProgramBuilder::tensor(DType dtype, const Shape& shape,
     const std::int32_t made = add_tensor(dtype, shape, qparams, keep(layer.name));
     storage_->tensors.back().layout = layout;
     return made;
+}
+
+INTQ_INLINE void ProgramBuilder::state_bounds(std::int32_t tensor, std::int64_t lowest, std::int64_t highest) {
+    kernels::ArenaTensor& t = storage_->tensors.at(static_cast<std::size_t>(tensor));
+    const QParams& q = t.qparams;
+    const std::string bounds = "the bounds " + std::to_string(lowest) + " and " + std::to_string(highest);
+    if ((t.dtype != DType::int8 && t.dtype != DType::int16) || q.is_per_channel())
+        throw Error(t.name, bounds + " are of codes of int8 or int16, and the tensor has " + name_of(t.dtype));
+    if (lowest < lowest_code(t.dtype) || highest > highest_code(t.dtype) || lowest >= highest)
+        throw Error(t.name, bounds + " are no two codes of " + name_of(t.dtype) + ", the lower one first");
+    if (lowest > 0 || highest < 0 || lowest > q.zero_point() || highest < q.zero_point())
+        throw Error(t.name,
+                    bounds + " must have 0 and the zero point " + std::to_string(q.zero_point()) + " between them");
+    t.qparams = QParams::per_tensor(q.scale(), q.zero_point(), (std::max)(lowest, q.quant_min()),
+                                    (std::min)(highest, q.quant_max()));
+    t.has_stated_bounds = true;
 }
 
 INTQ_INLINE Workspace ProgramBuilder::new_buffer(index_t size) {

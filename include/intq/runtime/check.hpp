@@ -32,6 +32,9 @@ inline Status check_tensor(const Program& program, const ProgramTensor& tensor, 
             return corrupt(OpKind::program, Field::arena, index, program.arena_size);
         bytes *= extent;
     }
+    const bool are_codes = tensor.dtype == DType::int8 || tensor.dtype == DType::int16;
+    if (tensor.has_stated_bounds && (!are_codes || tensor.qparams.is_per_channel()))
+        return corrupt(OpKind::program, Field::quant_range, index, 0);
     if (tensor.offset < 0 || tensor.offset % buffer_alignment != 0 || tensor.offset > program.arena_size - bytes)
         return corrupt(OpKind::program, Field::arena, tensor.offset, program.arena_size - bytes);
     return {};

@@ -7,6 +7,7 @@
 #include "intq/core/executor.hpp"
 #include "intq/kernels/operators/operator.hpp"
 #include "intq/runtime/check.hpp"
+#include "intq/runtime/stated_bounds.hpp"
 
 namespace intq::runtime {
 inline namespace INTQ_ABI {
@@ -16,32 +17,55 @@ inline void* tensor_data(const Program& program, std::byte* arena, std::int32_t 
     return arena + program.tensor(tensor).offset;
 }
 
+namespace detail {
+
+/// Runs one instruction.
+inline void run_instruction(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
+                            const Executor& executor, InstructionHook hook, std::size_t index) INTQ_NOEXCEPT {
+    const Instruction& instruction = program.instructions[index];
+    kernels::OperatorCall call = call_of(program, table, instruction);
+    call.batch = batch;
+    call.arena = arena;
+    call.workspace = {arena + program.workspace_offset, program.workspace_size};
+    call.executor = &executor;
+    const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
+    INTQ_ASSERT(row != nullptr && "the program was not checked");
+    row->run(call);
+    if (hook.function != nullptr)
+        hook.function(hook.context, program, static_cast<index_t>(index), call.y_data(), batch);
+}
+
+/// execute() without a look at stated bounds: each instruction runs, whatever the one before it wrote.
+inline void run_instructions(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
+                             const Executor& executor, InstructionHook hook) INTQ_NOEXCEPT {
+    for (std::size_t i = 0; i < program.instructions.size(); ++i)
+        run_instruction(program, table, arena, batch, executor, hook, i);
+}
+
+}  // namespace detail
+
 /// Runs a program on the inputs that lie in its arena.
 ///
 /// @param arena  program.arena_size bytes at buffer_alignment; holds the input tensors' data
 /// @param batch  1 … program.max_batch
 /// @param hook   called after every instruction, before its output's bytes are used again; it must not throw
+/// @return ok, also of every program for which no bounds of codes were stated; or the first tensor that left its
+/// bounds.
+///         What reads it did not run, and the outputs are not written
 /// @pre  check_program() is ok for this table
 ///
 /// Result   exact; the same bytes on every backend, executor and batch
 /// Memory   the arena alone
-inline void execute(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
-                    const Executor& executor = serial, InstructionHook hook = {}) INTQ_NOEXCEPT {
+inline RunResult execute(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
+                         const Executor& executor = serial, InstructionHook hook = {}) INTQ_NOEXCEPT {
     INTQ_ASSERT(arena != nullptr && is_aligned(arena) && batch >= 1 && batch <= program.max_batch);
-    const Workspace workspace{arena + program.workspace_offset, program.workspace_size};
+    if (const RunResult result = check_input_bounds(program, arena, batch); !result) return result;
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-        const Instruction& instruction = program.instructions[i];
-        kernels::OperatorCall call = detail::call_of(program, table, instruction);
-        call.batch = batch;
-        call.arena = arena;
-        call.workspace = workspace;
-        call.executor = &executor;
-        const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
-        INTQ_ASSERT(row != nullptr && "the program was not checked");
-        row->run(call);
-        if (hook.function != nullptr)
-            hook.function(hook.context, program, static_cast<index_t>(i), call.y_data(), batch);
+        detail::run_instruction(program, table, arena, batch, executor, hook, i);
+        const RunResult result = check_bounds(program, arena, program.instructions[i].output, batch);
+        if (!result) return result;
     }
+    return {};
 }
 
 }  // namespace INTQ_ABI

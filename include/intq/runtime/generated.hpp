@@ -10,6 +10,7 @@
 
 #include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/self_test.hpp"
+#include "intq/runtime/stated_bounds.hpp"
 
 namespace intq::runtime {
 inline namespace INTQ_CORE_ABI {

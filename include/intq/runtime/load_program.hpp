@@ -177,7 +177,10 @@ private:
     ProgramTensor tensor() noexcept {
         ProgramTensor tensor;
         tensor.dtype = static_cast<DType>(number<std::uint8_t>(0, static_cast<std::uint8_t>(DType::uint8)));
-        tensor.layout = static_cast<Layout>(number<std::uint8_t>(0, static_cast<std::uint8_t>(Layout::strided)));
+        const auto layout = number<std::uint8_t>(0, stated_bounds_bit | static_cast<std::uint8_t>(Layout::strided));
+        tensor.has_stated_bounds = (layout & stated_bounds_bit) != 0;
+        tensor.layout = static_cast<Layout>(layout & ~stated_bounds_bit);
+        if (tensor.layout > Layout::strided) has_failed_ = true;
         tensor.shape.rank = number<int>(1, max_rank);
         for (int axis = 0; axis < tensor.shape.rank; ++axis) tensor.shape[axis] = size();
         tensor.offset = size();

@@ -55,6 +55,15 @@ struct Program {
     }
 };
 
+/// Whether every tensor kept the bounds that were stated for it, and if not, the first code outside of them.
+struct RunResult {
+    std::int32_t tensor = -1;  // index of the tensor; -1: all kept them
+    std::int32_t code = 0;
+
+    INTQ_ALWAYS_INLINE constexpr bool ok() const noexcept { return tensor < 0; }
+    INTQ_ALWAYS_INLINE constexpr explicit operator bool() const noexcept { return ok(); }
+};
+
 /// Called after each instruction: loggers, profilers and tests look at its output.
 struct InstructionHook {
     using Function = void (*)(void* context, const Program& program, index_t instruction, const void* output,

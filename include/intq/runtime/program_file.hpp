@@ -35,6 +35,8 @@ struct ProgramFileHeader {
     std::uint64_t reserved = 0;
 };
 static_assert(sizeof(ProgramFileHeader) == 64, "the header of a program file has no gaps");
+/// What is added to the number of a tensor's layout where bounds of its codes were stated.
+inline constexpr std::uint8_t stated_bounds_bit = 4;
 /// Where what the checksum covers begins.
 inline constexpr std::size_t checksummed_from = 16;
 

@@ -105,7 +105,7 @@ void run_golden(const Program& program, const kernels::KernelTable& table, std::
         }
     } context{arena, pattern, &take};
     if (pattern >= 0 && !program.instructions.empty()) write_pattern(program, arena, 0, pattern);
-    execute(program, table, arena, 1, executor, {&Context::see, &context});
+    run_instructions(program, table, arena, 1, executor, {&Context::see, &context});
 }
 
 }  // namespace detail

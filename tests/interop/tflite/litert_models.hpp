@@ -36,6 +36,18 @@ inline ByteList bytes_of_text(const std::string& digits) {
 /// What an instruction of a name wrote last.
 using WrittenBytes = std::map<std::string, ByteList>;
 
+/// The bounds that an answer says, of a model whose sums need them; `less` narrows those of one tensor.
+inline interop::tflite::ImportOptions options_of(const nlohmann::json& answer, const std::string& narrowed = "",
+                                                 int less = 0) {
+    interop::tflite::ImportOptions options;
+    if (answer.contains("bounds"))
+        for (const auto& [name, most] : answer.at("bounds").items()) {
+            const std::int32_t bound = most.get<std::int32_t>() - (name == narrowed ? less : 0);
+            options.bounds[name] = {-bound, bound};
+        }
+    return options;
+}
+
 /// A tensor with the bytes of a file, NHWC.
 inline Tensor input_of_bytes(const interop::tflite::ProgramEnd& end, const ByteList& bytes) {
     const Shape shape = interop::tflite::program_shape(end.dims);
@@ -73,9 +85,13 @@ inline ModelCount compare_model(const std::filesystem::path& folder, const nlohm
                                 const kernels::KernelTable& table) {
     namespace tflite = interop::tflite;
     const tflite::Model model = tflite::read_model(folder / (answer.at("name").get<std::string>() + ".tflite"));
-    const WrittenBytes written =
-        run_model(tflite::import_program(model, table), bytes_of_text(answer.at("input").get<std::string>()));
+    const tflite::ImportedProgram imported = tflite::import_program(model, table, options_of(answer));
+    const WrittenBytes written = run_model(imported, bytes_of_text(answer.at("input").get<std::string>()));
     ModelCount count;
+    std::set<std::string> names;
+    for (const runtime::Instruction& instruction : imported.program->program().instructions)
+        if (!names.insert(instruction.name).second)
+            count.wrong.push_back(std::string("two instructions have the name ") + instruction.name);
     for (const tflite::FileOperator& op : model.operators) {
         const tflite::FileTensor& y = model.tensors.at(static_cast<std::size_t>(op.outputs.at(0)));
         const std::string name(y.name);

@@ -4,15 +4,22 @@
 // kernels, and what a program cannot compute is refused by name. golden/tflite holds a few files; the environment
 // variable INTQ_TFLITE_MODELS names a folder with all of golden/make_tflite_models.py, which interop/litert_models
 // makes where LiteRT is installed.
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <regex>
 
 #include "interop/tflite/litert_models.hpp"
 #include "intq/arith/fp32.hpp"
+#include "intq/deploy/generate_cpp.hpp"
 #include "intq/deploy/program_writer.hpp"
+#include "intq/interop/tflite/read/names.hpp"
 #include "intq/io/file.hpp"
+#include "intq/io/flatbuffer.hpp"
 #include "intq/program/backends/best_table.hpp"
+#include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 
@@ -22,7 +29,7 @@ using namespace intq;
 using Catch::Matchers::Contains;
 namespace tflite = interop::tflite;
 
-constexpr std::size_t litert = 6;  // in the order of kernels::AllTargets
+constexpr std::size_t tflite_double = 1, litert = 6;  // in the order of kernels::AllTargets
 
 struct Count {
     std::size_t models = 0, tensors = 0, bytes = 0, differing = 0;
@@ -85,6 +92,63 @@ void check_refusals(const std::filesystem::path& folder) {
     CHECK(refused >= 18);
 }
 
+/// Models with 32-bit sums, which only bounds of their codes keep in 32 bits. On litert, linear layers have more.
+void check_bounded(const std::filesystem::path& folder, std::size_t least) {
+    const kernels::KernelTable& table = *test::scalar_tables().tables[litert];
+    const nlohmann::json answers = test::read_answers(folder);
+    std::size_t models = 0;
+    for (const auto& answer : answers.at("bounded")) {
+        const std::filesystem::path file = folder / (answer.at("name").get<std::string>() + ".tflite");
+        INFO(file);
+        const test::ModelCount count = test::compare_model(folder, answer, table);
+        CHECK(count.wrong == std::vector<std::string>());
+        CHECK(count.bytes > 0);
+        const std::string said = refusal(file, *test::scalar_tables().tables[tflite_double]);
+        INFO(said);
+        CHECK(
+            std::regex_search(said, std::regex("operator 1 of [0-9] \\((FULLY_CONNECTED|CONV_2D) \"t.*could reach "
+                                               "[0-9]{10}, the largest that fits is 2147483647; ways out: .*bounds of "
+                                               "the codes of \"t0\".*relies on the data")));
+        const auto& bounds = answer.at("bounds");
+        for (const auto& [name, most] : bounds.items()) {
+            // The bounds are those that the codes reach, so a run holds a code outside of narrower ones.
+            const auto options = test::options_of(answer, name, 1);
+            const auto imported = tflite::import_file(file, table, options);
+            const Tensor x = test::input_of_bytes(imported.inputs.at(0), test::bytes_of_text(answer.at("input")));
+            const std::string bound = std::to_string(most.get<int>());
+            CHECK_THROWS_WITH(imported.program->run(std::span<const Tensor>(&x, 1)),
+                              Contains("the tensor \"" + name + "\" holds the code ") && Contains(bound + ", and the"));
+        }
+        ++models;
+    }
+    CHECK(models >= least);
+}
+
+/// The codes of a constant, or of an input of the model.
+template <class Code> std::vector<std::int64_t> elements(const tflite::FileTensor& tensor) {
+    const io::FlatBytes bytes(tensor.data);
+    std::vector<std::int64_t> result;
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(tensor.size()); ++i)
+        result.push_back(bytes.number<Code>(sizeof(Code) * i));
+    return result;
+}
+
+/// An int32 sum to a code, as TFLite Micro's 16x8 kernels of 32-bit biases do: a multiplier of 31 bits, rounded twice.
+/// Written from MultiplyByQuantizedMultiplier's formula.
+std::int16_t narrow_sum_code(std::int64_t sum, double real) {
+    int shift = 0;
+    auto multiplier = static_cast<std::int64_t>(std::llround(std::frexp(real, &shift) * 2147483648.0));
+    if (multiplier == std::int64_t{1} << 31) multiplier /= 2, ++shift;
+    const std::int64_t product = (sum << std::max(shift, 0)) * multiplier;
+    // SRDHM: the quotient by 2^31 of the product and its nudge, towards zero.
+    const std::int64_t high = (product + (product >= 0 ? 1 << 30 : 1 - (1 << 30))) / (std::int64_t{1} << 31);
+    const int right = std::max(-shift, 0);
+    const std::int64_t rest = high & ((std::int64_t{1} << right) - 1);
+    const std::int64_t threshold = (((std::int64_t{1} << right) - 1) >> 1) + (high < 0 ? 1 : 0);
+    const std::int64_t rounded = (high >> right) + (rest > threshold ? 1 : 0);
+    return static_cast<std::int16_t>(std::clamp<std::int64_t>(rounded, -32768, 32767));
+}
+
 }  // namespace
 
 TEST_CASE("Stored TFLite models give the bytes of LiteRT's reference kernels, operator by operator, on every backend") {
@@ -111,8 +175,8 @@ TEST_CASE("A mean is an average of a program, which has no weights") {
 
 TEST_CASE("TFLite models that LiteRT was asked about now give its bytes") {
     const char* const folder = std::getenv("INTQ_TFLITE_MODELS");
-    if (folder == nullptr) SUCCEED("interop/litert_models names such models");
-    if (folder == nullptr) return;
+    if (folder == nullptr)
+        INTQ_SKIP("INTQ_TFLITE_MODELS names no models; interop/litert_models makes some with LiteRT");
     const Count count = compare(folder, *test::scalar_tables().tables[litert]);
     CHECK(count.models >= 40);
     CHECK(count.differing == 0);
@@ -150,6 +214,105 @@ TEST_CASE("TFLite models that LiteRT was asked about now give its bytes") {
     }
     check_refusals(folder);
     check_reals(folder);
+    check_bounded(folder, 2);
+    const auto names = test::read_answers(folder).at("operators").get<std::vector<std::string>>();
+    CHECK(names.size() >= 210);
+    for (std::size_t code = 0; code < names.size(); ++code)
+        // A newer schema may have more of them.
+        if (code < std::size(tflite::detail::operator_names))
+            CHECK(tflite::operator_name(static_cast<std::int32_t>(code)) == names[code]);
+}
+
+TEST_CASE(
+    "Sums that could leave 32 bits are refused with the numbers, and bounds of codes that are stated are checked") {
+    check_bounded(stored(), 1);
+    const kernels::KernelTable& table = *test::scalar_tables().tables[tflite_double];
+    const auto refused = [&](const char* name, std::int32_t lowest, std::int32_t highest) {
+        try {
+            tflite::import_file(stored() / "long_rows.tflite", table, {.bounds = {{name, {lowest, highest}}}});
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    CHECK_THAT(refused("t9", -9, 9), Contains("bounds") && Contains("\"t9\""));
+    CHECK_THAT(refused("t0", 1, 9), Contains("t0") && Contains("0 and the zero point 0 between"));
+    CHECK_THAT(refused("t0", -9, 32768), Contains("t0") && Contains("no two codes of int16"));
+    CHECK_THAT(refused("t0", -32768, 32767), Contains("could reach"));
+    CHECK_THAT(refused("t1", -9, 9), Contains("could reach"));  // the output
+    CHECK_THAT(refused("t2", -9, 9), Contains("could reach"));  // the weight
+    CHECK(refused("t0", -9000, 9000) == "");
+}
+
+TEST_CASE("Bounds that are stated go with a program into its file and its header") {
+    const kernels::KernelTable& table = *test::scalar_tables().tables[litert];
+    const nlohmann::json answer = test::read_answers(stored()).at("bounded").at(0);
+    const auto imported = tflite::import_file(stored() / "long_rows.tflite", table, test::options_of(answer));
+    const std::filesystem::path file = std::filesystem::temp_directory_path() / "intq_bounds_test.intq";
+    deploy::write_program(file, *imported.program, deploy::record_golden_runs(*imported.program, {}));
+    const deploy::ProgramOfFile read = deploy::read_program(file, table);
+    std::filesystem::remove(file);
+    Tensor x = test::input_of_bytes(imported.inputs.at(0), test::bytes_of_text(answer.at("input")));
+    const std::span<const Tensor> inputs(&x, 1);
+    CHECK(read.program->run(inputs).size() == 1);
+    x.flat<std::int16_t>()[7] = 9001;
+    CHECK_THROWS_WITH(read.program->run(inputs), Contains("\"t0\" holds the code 9001") && Contains("-9000 and 9000"));
+    const std::string header = deploy::generate_cpp(read.program->program(), table);
+    CHECK_THAT(header, Contains("[[nodiscard]] inline bool run(const std::int16_t* x0, std::int16_t* y0)") &&
+                           Contains("if (!intq::runtime::check_bounds(program, arena, 0, 1)) return false;"));
+}
+
+TEST_CASE("The kernels of TFLite Micro and CMSIS-NN take the type of the bias for that of the sums") {
+    // What LiteRT would read as int64.
+    const kernels::KernelTable& table = *test::scalar_tables().tables[tflite_double];
+    test::Draw draw(4);
+    for (const int round : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+        for (const char* name : {"refused_hidden_bias_type", "refused_narrow_depthwise"}) {
+            INFO(name << " " << round);
+            const tflite::Model model = tflite::read_model(stored() / (std::string(name) + ".tflite"));
+            const auto imported = tflite::import_program(model, table);
+            const auto tensor = [&](std::int32_t index) { return model.tensors.at(static_cast<std::size_t>(index)); };
+            const tflite::FileOperator& op = model.operators.at(0);
+            const tflite::FileTensor in = tensor(op.inputs[0]), w = tensor(op.inputs[1]), out = tensor(op.outputs[0]);
+            const auto weight = elements<std::int8_t>(w), bias = elements<std::int32_t>(tensor(op.inputs[2]));
+            test::ByteList bytes;
+            std::vector<std::int64_t> x;
+            for (index_t i = 0; i < in.size(); ++i) {
+                x.push_back(i == 0 ? -32768 : i == 1 ? 32767 : draw.between(-32768, 32767));
+                bytes.push_back(static_cast<std::uint8_t>(x.back() & 255));
+                bytes.push_back(static_cast<std::uint8_t>(x.back() >> 8 & 255));
+            }
+            const test::ByteList given = test::run_model(imported, bytes).at(std::string(out.name));
+            const bool is_linear = w.dims.size() == 2;
+            const index_t channels = static_cast<index_t>(bias.size());
+            int wrong = 0;
+            for (index_t i = 0; i < out.size(); ++i) {
+                const index_t channel = i % channels;
+                std::int64_t sum = bias[static_cast<std::size_t>(channel)];
+                if (is_linear) {
+                    for (index_t k = 0; k < w.dims[1]; ++k)
+                        sum +=
+                            x[static_cast<std::size_t>(k)] * weight[static_cast<std::size_t>(channel * w.dims[1] + k)];
+                } else {
+                    // 3 x 3 windows around each pixel of (1, H, W, C), with two outputs of each input channel.
+                    const index_t pixel = i / channels, row = pixel / in.dims[2], column = pixel % in.dims[2];
+                    for (index_t k = 0; k < 9; ++k) {
+                        const index_t y = row + k / 3 - 1, z = column + k % 3 - 1;
+                        if (y < 0 || y >= in.dims[1] || z < 0 || z >= in.dims[2]) continue;
+                        sum += x[static_cast<std::size_t>((y * in.dims[2] + z) * in.dims[3] + channel / 2)] *
+                               weight[static_cast<std::size_t>(k * channels + channel)];
+                    }
+                }
+                const std::size_t scale = w.scales.size() > 1 ? static_cast<std::size_t>(channel) : 0;
+                const double real = static_cast<double>(in.scales[0]) * static_cast<double>(w.scales[scale]) /
+                                    static_cast<double>(out.scales[0]);
+                const auto at = 2 * static_cast<std::size_t>(i);
+                const auto code = static_cast<std::int16_t>(given.at(at) | given.at(at + 1) << 8);
+                wrong += code != narrow_sum_code(sum, real);
+            }
+            CHECK(out.size() > 3);
+            CHECK(wrong == 0);
+        }
 }
 
 TEST_CASE("TFLite models of real numbers become graphs that give LiteRT's numbers") { check_reals(stored()); }
@@ -190,10 +353,10 @@ TEST_CASE("A model in other words than LiteRT's gives other bytes") {
 }
 
 TEST_CASE("An import keeps to its limits") {
-    tflite::Limits limits;
-    limits.tensor_bytes = 100;
+    tflite::ImportOptions options;
+    options.limits.tensor_bytes = 100;
     const tflite::Model model = tflite::read_model(stored() / "sums_int16.tflite");
-    CHECK_THROWS_WITH(tflite::import_program(model, *test::scalar_tables().tables[litert], limits),
+    CHECK_THROWS_WITH(tflite::import_program(model, *test::scalar_tables().tables[litert], options),
                       Contains("more bytes than the limits of the import"));
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "intq/interop/tflite/read/model.hpp"
+#include "intq/interop/tflite/read/names.hpp"
 #include "intq/io/file.hpp"
 #include "support/catch.hpp"
 
@@ -48,6 +49,21 @@ TEST_CASE("A TFLite file is read as its tensors and operators") {
     const tflite::FileTensor& x = model.tensors[static_cast<std::size_t>(model.inputs[0])];
     CHECK(x.dims == std::vector<index_t>{2, 9, 8, 4});
     CHECK(!x.is_constant());
+}
+
+TEST_CASE("What a TFLite file numbers has the names of the schema") {
+    CHECK(tflite::operator_name(32) == "CUSTOM");
+    CHECK(tflite::operator_name(42) == "DIV");
+    CHECK(tflite::operator_name(74) == "SUM");
+    CHECK(tflite::operator_name(127) == "PLACEHOLDER_FOR_GREATER_OP_CODES");
+    CHECK(tflite::operator_name(150) == "GELU");
+    CHECK(tflite::operator_name(206) == "STABLEHLO_COMPOSITE");
+    CHECK(tflite::operator_name(100000) == "operator number 100000");
+    CHECK(tflite::operator_name(-1) == "operator number -1");
+    CHECK(tflite::element_name(1) == "float16");
+    CHECK(tflite::element_name(17) == "int4");
+    CHECK(tflite::element_name(-3) == "type number -3");
+    CHECK(tflite::activation_name(4) == "TANH");
 }
 
 TEST_CASE("A file that is no TFLite model is refused") {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
+#include "intq/interop/tflite/nodes/operator_import.hpp"
 #include "intq/interop/tflite/read/limits.hpp"
 #include "intq/interop/tflite/read/model.hpp"
 #include "intq/kernels/table/rows.hpp"
@@ -33,6 +34,15 @@ struct ImportedProgram {
     std::vector<ProgramEnd> inputs, outputs;
 };
 
+/// What a caller tells an import.
+struct ImportOptions {
+    Limits limits{};
+    /// Bounds of the codes of inputs, and of tensors that operators write, by name. A proof that sums stay in 32 bits
+    /// then takes the codes to be inside of them. Each run compares, and ends in an Error that names the tensor where
+    /// one is outside. Bounds contain 0 and the zero point.
+    StatedBounds bounds{};
+};
+
 /// Makes a program of a model whose activations are int8 or int16 codes, by the multipliers that TFLite derives.
 ///
 /// Instructions are named after the tensors that they write. The batch of the program is the first extent of the
@@ -41,12 +51,14 @@ struct ImportedProgram {
 /// @param table  kernels of target::litert, target::tflite or target::tflite_single_rounding; must outlive the program.
 ///               litert gives the bytes of LiteRT's reference kernels
 /// @throws Error naming the operator by position, name and reason: one that is not in operators.hpp, a type, shape or
-///         option that a program cannot compute with the same bytes, or numbers beyond `limits`
-ImportedProgram import_program(const Model& model, const kernels::KernelTable& table, const Limits& limits = {});
+///         option that a program cannot compute with the same bytes, sums that could leave their bits, bounds of a
+///         tensor that does not exist, or numbers beyond the limits
+ImportedProgram import_program(const Model& model, const kernels::KernelTable& table,
+                               const ImportOptions& options = {});
 
 /// Reads and imports a file; messages begin with the path.
 ImportedProgram import_file(const std::filesystem::path& path, const kernels::KernelTable& table,
-                            const Limits& limits = {});
+                            const ImportOptions& options = {});
 
 /// Codes of real numbers for an input, as LiteRT's QUANTIZE computes them.
 ///
@@ -72,8 +84,8 @@ Tensor quantize_input(const Tensor& x, const ProgramEnd& input);
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/rounding.hpp"
 #    include "intq/arith/target.hpp"
-#    include "intq/interop/tflite/nodes/operator_import.hpp"
 #    include "intq/interop/tflite/operators.hpp"
+#    include "intq/interop/tflite/read/names.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/program/program_builder.hpp"
@@ -83,7 +95,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline constexpr std::int32_t quantize_code = 114;
+inline constexpr std::int32_t custom_code = 32, quantize_code = 114;
 
 INTQ_INLINE const TfliteOperator* find_operator(const FileOperator& op) {
     const auto* const row = std::find_if(std::begin(tflite_operators), std::end(tflite_operators),
@@ -93,10 +105,8 @@ INTQ_INLINE const TfliteOperator* find_operator(const FileOperator& op) {
 
 /// `operator 3 of 12 (CONV_2D "conv1")`, named after what it writes.
 INTQ_INLINE std::string describe_operator(const Model& model, const FileOperator& op) {
-    const TfliteOperator* const row = find_operator(op);
-    std::string name = row != nullptr       ? row->name
-                       : !op.custom.empty() ? "custom operator " + in_quotes(op.custom)
-                                            : "operator number " + std::to_string(op.code);
+    const bool is_custom = op.code == custom_code && !op.custom.empty();
+    std::string name = is_custom ? "custom operator " + in_quotes(op.custom) : operator_name(op.code);
     if (!op.outputs.empty() && op.outputs[0] >= 0)
         name += " " + in_quotes(model.tensors[static_cast<std::size_t>(op.outputs[0])].name);
     return "operator " + std::to_string(op.position + 1) + " of " + std::to_string(model.operators.size()) + " (" +
@@ -105,8 +115,8 @@ INTQ_INLINE std::string describe_operator(const Model& model, const FileOperator
 
 class ProgramImporter {
 public:
-    ProgramImporter(const Model& model, const kernels::KernelTable& table, const Limits& limits)
-        : model_(model), state_(model, limits, table, batch_of(model)) {
+    ProgramImporter(const Model& model, const kernels::KernelTable& table, const ImportOptions& options)
+        : model_(model), state_(model, options.limits, options.bounds, table, batch_of(model)) {
         if (!arith::takes_multipliers(table.policy().requantize))
             throw Error(std::string("a TFLite model needs kernels of the tflite family, given those of ") +
                         table.policy().name);
@@ -122,6 +132,7 @@ public:
                 throw Error(describe_operator(model_, op), error.what());
             }
         }
+        check_bounds();
         std::vector<std::int32_t> outputs;
         for (const std::int32_t index : model_.outputs) outputs.push_back(add_output(index));
         result_.program = state_.builder.finish(std::move(outputs));
@@ -155,6 +166,14 @@ private:
         for (const std::int32_t index : model_.inputs) check_tensor(index);
         for (const FileOperator& op : model_.operators)
             for (const std::int32_t index : op.outputs) check_tensor(index);
+    }
+
+    /// Bounds that found no tensor are not those of the model.
+    void check_bounds() const {
+        for (const auto& [name, bounds] : state_.bounds)
+            if (state_.stated.count(name) == 0)
+                throw Error("bounds are stated for the codes of " + in_quotes(name) +
+                            ", which is no input of the model and no tensor of codes that an operator writes");
     }
 
     /// The QUANTIZE that reads an input of real numbers.
@@ -199,6 +218,8 @@ private:
         for (int axis = 1; axis < shape.rank; ++axis) per_sample[axis - 1] = shape[axis];
         state_.tensors[static_cast<std::size_t>(written)] =
             state_.builder.code_input(per_sample, codes.dtype, qparams, std::string(given.name));
+        state_.state_bounds(given.name, state_.tensors[static_cast<std::size_t>(written)]);
+        if (is_real) state_.state_bounds(codes.name, state_.tensors[static_cast<std::size_t>(written)]);
         result_.inputs.push_back({std::string(given.name), given.dims, qparams, is_real});
     }
 
@@ -242,7 +263,7 @@ private:
         if (file.dtype != DType::float32) qparams = node.output_qparams();
         result_.outputs.push_back({std::string(file.name), file.dims, qparams, file.dtype == DType::float32});
         // A real number stays where dequantize wrote it, whatever a reshape says of it.
-        return file.dtype == DType::float32 ? made : node.x();
+        return file.dtype == DType::float32 ? made : node.reshaped(made, node.dims(), "output");
     }
 
     const Model& model_;
@@ -254,15 +275,15 @@ private:
 }  // namespace detail
 
 INTQ_INLINE ImportedProgram import_program(const Model& model, const kernels::KernelTable& table,
-                                           const Limits& limits) {
-    return detail::ProgramImporter(model, table, limits).run();
+                                           const ImportOptions& options) {
+    return detail::ProgramImporter(model, table, options).run();
 }
 
 INTQ_INLINE ImportedProgram import_file(const std::filesystem::path& path, const kernels::KernelTable& table,
-                                        const Limits& limits) {
+                                        const ImportOptions& options) {
     const Model model = read_model(path);
     try {
-        return import_program(model, table, limits);
+        return import_program(model, table, options);
     } catch (const Error& error) {
         throw Error(path.string(), error.what());
     }

@@ -17,6 +17,7 @@
 #include "intq/interop/tflite/operators/softmax.hpp"
 #include "intq/interop/tflite/operators/unary.hpp"
 #include "intq/interop/tflite/read/fields.hpp"
+#include "intq/interop/tflite/read/names.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
@@ -63,6 +64,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {114, "QUANTIZE", -1, &operators::quantize},
     {117, "HARD_SWISH", -1, &operators::hard_swish},
 };
+static_assert(detail::are_named(tflite_operators), "a row has another name than the schema's");
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite

@@ -26,6 +26,9 @@ struct ArenaTensor {
     /// (ProgramOperator::reads_nchw), and where rows of features lie one behind the other, which some operators read
     /// and write (ProgramOperator::takes_rows); else channels_last.
     Layout layout = Layout::channels_last;
+    /// Whether a run compares int8 or int16 codes with the range of qparams: bounds that a caller stated, and that the
+    /// proofs of the layers behind it rely on.
+    bool has_stated_bounds = false;
 
     /// The axis that per-channel parameters are of: 1, and the last one of rows.
     INTQ_ALWAYS_INLINE constexpr int channel_axis() const noexcept {

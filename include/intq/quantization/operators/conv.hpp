@@ -96,6 +96,7 @@ private:
 
 #    include "intq/arith/ieee.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/conv/pack.hpp"
 #    include "intq/kernels/operators/conv.hpp"
@@ -184,7 +185,15 @@ INTQ_INLINE void take_given(kernels::Conv2dSpec& spec, const GivenCodes& given, 
 }
 
 /// What keeps the sum of a layer in its accumulator; nothing that the layer has already.
-INTQ_INLINE std::string ways_out(const kernels::Conv2dSpec& spec, const arith::PolicyRecord& target) {
+///
+/// @param input  the name of what the layer reads
+INTQ_INLINE std::string ways_out(const kernels::Conv2dSpec& spec, const arith::PolicyRecord& target,
+                                 const char* input) {
+    if (spec.bias_codes_int32 != nullptr && spec.input_dtype == DType::int16 && spec.output_dtype != DType::int32)
+        return std::string("; ways out: an int64 bias, whose sums have 64 bits, or narrower bounds of the codes of ") +
+               in_quotes(input) +
+               ", which each run then checks. The int32 bias says that sums have 32 bits, and a library that adds in "
+               "them without such a proof relies on the data";
     std::string ways;
     if (spec.output_dtype == DType::int32)
         ways += "a quantizer of the output, so that the accumulator is not handed out, ";
@@ -194,14 +203,15 @@ INTQ_INLINE std::string ways_out(const kernels::Conv2dSpec& spec, const arith::P
     return "; ways out: " + ways + (ways.empty() ? "" : "or ") + "a larger weight scale";
 }
 
-INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, kernels::Conv2dSpec spec,
+/// @param input  the name of what the layer reads
+INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, kernels::Conv2dSpec spec, const char* input,
                                        const program::LayerName& layer) {
     const kernels::PackingRules& rules = builder.table().packing;
     spec.wide_sum = kernels::needs_wide_sum(rules, spec);
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
     if (packed.status().code == StatusCode::accumulator_overflow && !program::is_scale_of_zeros(spec.output))
-        throw Error(layer.name, describe(packed.status()) + ways_out(spec, builder.target()));
+        throw Error(layer.name, describe(packed.status()) + ways_out(spec, builder.target(), input));
     return program::made_or_throw(packed, spec.output, layer);
 }
 
@@ -238,7 +248,7 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
         spec.sumin = &operand;
     }
     kernels::ConvParams step;
-    step.packed = detail::pack(builder, spec, layer);
+    step.packed = detail::pack(builder, spec, in.name, layer);
     step.geometry = value_or_throw(
         kernels::make_conv2d_geometry(conv.window, builder.max_batch(), image.size,
                                       builder.new_buffer(kernels::conv2d_geometry_size(conv.window, image.size))),

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "intq/interop/tflite/float_model/float_import.hpp"
+#include "intq/interop/tflite/read/names.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
@@ -78,6 +79,7 @@ inline constexpr FloatOperator float_operators[] = {
     {98, "LEAKY_RELU", &float_model::leaky_relu},
     {117, "HARD_SWISH", &float_model::hard_swish},
 };
+static_assert(detail::are_named(float_operators), "a row has another name than the schema's");
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite

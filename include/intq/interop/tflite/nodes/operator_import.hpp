@@ -11,8 +11,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "intq/arith/requantize.hpp"
@@ -35,13 +39,27 @@ using Dims = std::vector<index_t>;
 std::string describe_dims(const Dims& dims);
 index_t count_of(const Dims& dims);
 
+/// Bounds of codes by the name of a tensor.
+using StatedBounds = std::map<std::string, kernels::CodeBounds, std::less<>>;
+
 /// The program under construction, and which of its tensors each tensor of the file became.
 struct ProgramState {
-    ProgramState(const Model& from, const Limits& most, const kernels::KernelTable& table, index_t samples)
-        : model(from), limits(most), builder(table, samples), batch(samples), tensors(from.tensors.size(), -1) {}
+    ProgramState(const Model& from, const Limits& most, const StatedBounds& stated, const kernels::KernelTable& table,
+                 index_t samples)
+        : model(from),
+          limits(most),
+          bounds(stated),
+          builder(table, samples),
+          batch(samples),
+          tensors(from.tensors.size(), -1) {}
+
+    /// States the bounds that the caller gave for the name, if any, of a tensor of the program.
+    void state_bounds(std::string_view name, std::int32_t tensor);
 
     const Model& model;
     const Limits& limits;
+    const StatedBounds& bounds;
+    std::set<std::string, std::less<>> stated;  // names of bounds that found a tensor
     program::ProgramBuilder builder;
     index_t batch;
     std::vector<std::int32_t> tensors;  // -1: none yet
@@ -145,6 +163,7 @@ int checked_axis(std::int64_t axis, std::size_t rank);
 
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/rounding.hpp"
+#    include "intq/interop/tflite/read/names.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/streaming/move_call.hpp"
@@ -326,7 +345,7 @@ INTQ_INLINE FusedActivation OperatorImport::activation(int field) const { return
 INTQ_INLINE FusedActivation fused_activation(const io::FlatTable& options, int field) {
     const auto number = options.number<std::int8_t>(field, 0);
     if (number < 0 || number > static_cast<std::int8_t>(FusedActivation::relu6))
-        throw Error("the fused activation " + std::to_string(number) +
+        throw Error("the fused activation " + activation_name(number) +
                     " is not supported; supported are none, RELU, RELU_N1_TO_1 and RELU6");
     return static_cast<FusedActivation>(number);
 }
@@ -351,6 +370,13 @@ INTQ_INLINE arith::OutputCodes OperatorImport::codes(FusedActivation activation)
     return codes;
 }
 
+INTQ_INLINE void ProgramState::state_bounds(std::string_view name, std::int32_t tensor) {
+    const auto found = bounds.find(name);
+    if (found == bounds.end()) return;
+    stated.emplace(name);
+    builder.state_bounds(tensor, found->second.lowest, found->second.highest);
+}
+
 INTQ_INLINE void OperatorImport::set(std::int32_t tensor) {
     const Shape shape = builder().at(tensor).shape;
     Dims dims;
@@ -373,6 +399,13 @@ INTQ_INLINE void OperatorImport::set(std::int32_t tensor, Dims dims) {
     if (made.shape.size() != count_of(dims) || bare(dims) != bare(expected))
         throw Error("the file gives its output the shape " + describe_dims(file.dims) + ", and it makes " +
                     describe_dims(dims));
+    if (state_.bounds.find(file.name) != state_.bounds.end()) {
+        // Bounds are of the tensor that has their name, so a reshape, which only reads another one, writes it here.
+        const auto& known = state_.tensors;
+        if (std::find(known.begin(), known.end(), tensor) != known.end())
+            tensor = copy(tensor, program_shape(dims), nullptr);
+        state_.state_bounds(file.name, tensor);
+    }
     state_.tensors[static_cast<std::size_t>(op_.outputs[0])] = tensor;
 }
 

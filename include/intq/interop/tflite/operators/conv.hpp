@@ -29,6 +29,7 @@ void fully_connected(OperatorImport& node);
 #    include <optional>
 #    include <string>
 
+#    include "intq/arith/litert.hpp"
 #    include "intq/arith/requantize.hpp"
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_kind.hpp"
@@ -105,8 +106,10 @@ struct BiasOption {
 };
 
 /// Refuses an int32 bias of int16 activations that LiteRT would read as int64, beyond its end: it goes by the option.
+/// TFLite Micro and CMSIS-NN go by the type of the bias.
 INTQ_INLINE void check_narrow_bias(const OperatorImport& node, const FileTensor& bias, BiasOption option) {
     if (bias.dtype != DType::int32 || node.output().dtype != DType::int16) return;
+    if (!node.target().same_arithmetic(target::litert::policy)) return;
     if (option.field < 0)
         throw Error("its bias " + in_quotes(bias.name) + " has int32, and LiteRT takes int64 for int16 activations");
     const auto says = static_cast<ElementType>(node.options().number<std::int8_t>(option.field, 0));

@@ -120,14 +120,17 @@ INTQ_INLINE void resize_bilinear(OperatorImport& node) {
 }
 
 /// Cells before and behind an axis, as an image whose columns are that axis.
+/// @param is_last  whether what is written is the output; else it is named after its axis
 INTQ_INLINE std::int32_t pad_axis(OperatorImport& node, std::int32_t x, Dims& dims, std::size_t axis,
-                                  const Padding2d& columns, std::int32_t fill) {
+                                  const Padding2d& columns, std::int32_t fill, bool is_last) {
+    const std::string part = "axis" + std::to_string(axis);
     index_t rows = 1, channels = 1;
     for (std::size_t i = 1; i < axis; ++i) rows *= dims[i];
     for (std::size_t i = axis + 1; i < dims.size(); ++i) channels *= dims[i];
-    const std::int32_t image = node.reshaped(x, {dims[0], rows, dims[axis], channels}, "as_image");
+    const std::int32_t image = node.reshaped(x, {dims[0], rows, dims[axis], channels}, ("as_image_of_" + part).c_str());
     dims[axis] += columns.left + columns.right;
-    return quantization::add_pad(node.builder(), image, {columns, {1, 1}, fill}, node.layer());
+    return quantization::add_pad(node.builder(), image, {columns, {1, 1}, fill},
+                                 node.layer(is_last ? nullptr : part.c_str()));
 }
 
 /// The code of the padding: the zero point, or what PADV2 gives.
@@ -163,9 +166,11 @@ INTQ_INLINE void pad(OperatorImport& node) {
         const Padding2d around{amount(1, 0), amount(2, 0), amount(1, 1), amount(2, 1)};
         return node.set(quantization::add_pad(node.builder(), y, {around, {1, 1}, fill}, node.layer()));
     }
-    for (std::size_t axis = 1; axis < rank; ++axis)
+    std::size_t last = rank - 1;
+    while (last > 1 && amount(last, 0) + amount(last, 1) == 0) --last;
+    for (std::size_t axis = 1; axis <= last; ++axis)
         if (amount(axis, 0) + amount(axis, 1) != 0)
-            y = pad_axis(node, y, dims, axis, {0, amount(axis, 0), 0, amount(axis, 1)}, fill);
+            y = pad_axis(node, y, dims, axis, {0, amount(axis, 0), 0, amount(axis, 1)}, fill, axis == last);
     node.set(y, dims);
 }
 

@@ -139,10 +139,11 @@ template <class Function> void add_table(OperatorImport& node, Function code_of)
 INTQ_INLINE void add_wide_leaky_relu(OperatorImport& node, float alpha) {
     const OwnedQParams in = node.qparams(node.input()), out = node.output_qparams();
     if (in.zero_points[0] != 0 || out.zero_points[0] != 0) throw Error("int16 codes must have the zero point 0");
+    const std::int32_t x = node.x();
     if (!(alpha >= 0.0f)) throw Error("int16 codes need a factor of at least 0, given " + std::to_string(alpha));
     const auto half = [&](float ratio, arith::OutputCodes codes, const char* part) {
         const auto multiplier = value_or_throw(arith::quantize_multiplier(static_cast<double>(ratio)), "its scales");
-        return quantization::add_requantize(node.builder(), node.x(), out, codes, multiplier, node.layer(part));
+        return quantization::add_requantize(node.builder(), x, out, codes, multiplier, node.layer(part));
     };
     arith::OutputCodes above = node.codes(FusedActivation::none), below = above;
     above.lowest = 0;

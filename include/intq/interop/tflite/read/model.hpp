@@ -70,7 +70,7 @@ Model read_model(const std::filesystem::path& path);
 /// @param name  stands for the path in messages
 Model parse_model(std::span<const std::byte> file, std::string_view name);
 
-/// How messages name a type: "int8", or "type 17" for one that intq does not have.
+/// How messages name a type: "int8", also one that intq does not have: "float16".
 std::string describe_type(const FileTensor& tensor);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -82,6 +82,7 @@ std::string describe_type(const FileTensor& tensor);
 #    include <utility>
 
 #    include "intq/interop/tflite/read/limits.hpp"
+#    include "intq/interop/tflite/read/names.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/file.hpp"
 
@@ -265,7 +266,7 @@ INTQ_INLINE Model read_model(const std::filesystem::path& path) {
 }
 
 INTQ_INLINE std::string describe_type(const FileTensor& tensor) {
-    return tensor.dtype == DType::none ? "type " + std::to_string(tensor.type) : std::string(name_of(tensor.dtype));
+    return tensor.dtype == DType::none ? element_name(tensor.type) : std::string(name_of(tensor.dtype));
 }
 
 }  // namespace INTQ_HOSTED_ABI

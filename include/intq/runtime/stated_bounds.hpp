@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+//
+// Bounds of codes that a caller stated (ArenaTensor::has_stated_bounds), compared with what a run holds. Layer:
+// runtime.
+//
+// The proof of a layer's sums takes its input's codes to be in the range of their qparams. What an instruction writes
+// is clamped to it. A narrower range is the word of a caller, so a run looks.
+#ifndef INTQ_RUNTIME_STATED_BOUNDS_HPP
+#define INTQ_RUNTIME_STATED_BOUNDS_HPP
+
+#include "intq/runtime/program.hpp"
+
+namespace intq::runtime {
+inline namespace INTQ_ABI {
+
+namespace detail {
+
+template <class Code>
+RunResult compare_bounds(const ProgramTensor& tensor, const void* data, index_t count, std::int32_t index) noexcept {
+    const auto* const codes = static_cast<const Code*>(data);
+    for (index_t i = 0; i < count; ++i)
+        if (codes[i] < tensor.qparams.quant_min() || codes[i] > tensor.qparams.quant_max()) return {index, codes[i]};
+    return {};
+}
+
+}  // namespace detail
+
+/// Compares the codes of one tensor in the arena with the bounds that were stated for it, if any were.
+inline RunResult check_bounds(const Program& program, const std::byte* arena, std::int32_t index,
+                              index_t batch) noexcept {
+    const ProgramTensor& tensor = program.tensor(index);
+    if (!tensor.has_stated_bounds) return {};
+    const index_t count = tensor.elements_per_image() * batch;
+    return tensor.dtype == DType::int8
+               ? detail::compare_bounds<std::int8_t>(tensor, arena + tensor.offset, count, index)
+               : detail::compare_bounds<std::int16_t>(tensor, arena + tensor.offset, count, index);
+}
+
+/// The same of all inputs, which is done before the first instruction runs.
+inline RunResult check_input_bounds(const Program& program, const std::byte* arena, index_t batch) noexcept {
+    for (const std::int32_t input : program.inputs)
+        if (const RunResult result = check_bounds(program, arena, input, batch); !result) return result;
+    return {};
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::runtime
+
+#endif  // INTQ_RUNTIME_STATED_BOUNDS_HPP
