@@ -61,6 +61,7 @@ inline TableFunction function_of(const std::string& word) {
     return named<F>(word, {{"sigmoid", F::sigmoid},
                            {"tanh", F::tanh},
                            {"exp", F::exp},
+                           {"erf", F::erf},
                            {"gelu_erf", F::gelu_erf},
                            {"gelu_tanh", F::gelu_tanh},
                            {"silu", F::silu},

@@ -194,6 +194,9 @@ class Cases:
                        "matrix": self.eighths(3, 6)}
         self.rows = []
 
+    def add_input(self, name, *shape):
+        self.inputs[name] = self.eighths(*shape)
+
     def eighths(self, *shape):
         return (self.random.randint(-16, 17, shape) / 8.0).astype(np.float32)
 
@@ -334,7 +337,8 @@ def make_cases(out):
     c = Cases()
     for add in (add_convolutions, add_elementwise, add_pools, add_matrices, add_shapes, add_chain,
                 add_weighted_more, add_unary, add_arithmetic, add_moves, add_what_exporters_write,
-                add_pools_more, add_constants):
+                add_pools_more, add_constants, add_lines_and_volumes, add_averages_that_count,
+                add_what_older_opsets_write):
         add(c)
     for name, x in c.inputs.items():
         np.save(out / f"input_{name}.npy", x)
@@ -521,6 +525,73 @@ def add_constants(c):
           [raw("shape", np.array([5])), zero, raw("five", np.array(5)), raw("one", np.array(1))])
 
 
+def add_lines_and_volumes(c):
+    """Unequal pads along one axis, volumes, and norms over the last axes."""
+    c.add_input("volume", 2, 4, 3, 5, 4)
+    both = [raw("w", c.eighths(6, 3, 3)), raw("b", c.eighths(6))]
+    c.one("conv1d_causal", (11, 17), "cube", "Conv", "wb", both, pads=[2, 0])
+    c.one("conv1d_causal_dilated", (13,), "cube", "Conv", "wb", both, pads=[4, 1], dilations=[2], strides=[2])
+    c.one("conv1d_same_lower", (13,), "cube", "Conv", "wb", both, auto_pad="SAME_LOWER", kernel_shape=[3], strides=[3])
+    c.one("conv_transpose1d_pads", (13,), "cube", "ConvTranspose", "wb",
+          [raw("w", c.eighths(3, 6, 4)), raw("b", c.eighths(6))], strides=[2], pads=[2, 1], output_padding=[1])
+    c.one("conv3d", (11, 17), "volume", "Conv", "wb", [raw("w", c.eighths(6, 2, 2, 3, 2)), raw("b", c.eighths(6))],
+          group=2, pads=[1, 1, 0, 1, 0, 1], strides=[2, 1, 2], dilations=[1, 2, 1])
+    c.one("conv_transpose3d", (13,), "volume", "ConvTranspose", "w", [raw("w", c.eighths(4, 3, 2, 3, 2))],
+          pads=[1, 1, 0, 1, 0, 1], strides=[2, 1, 3], output_padding=[1, 0, 2])
+    statistics = [raw("scale", c.eighths(4)), raw("bias", c.eighths(4)), raw("mean", c.eighths(4)),
+                  raw("var", np.abs(c.eighths(4)) + 1)]
+    c.one("batch_norm3d", (17,), "volume", "BatchNormalization", ["scale", "bias", "mean", "var"], statistics)
+    c.one("layer_norm", (17, NEWEST), "cube", "LayerNormalization", "sb", [raw("s", c.eighths(4)), raw("b", c.eighths(4))])
+    c.one("layer_norm_axes", (17,), "image", "LayerNormalization", "s", [raw("s", c.eighths(4, 6, 5))], axis=1,
+          epsilon=0.125)
+
+
+def add_averages_that_count(c):
+    """Padding that counts in the divisor, where ceil mode lets a window reach beyond it."""
+    window = {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
+    c.one("average_pool_ceil_include_pad", (20,), "image", "AveragePool", pads=[1, 1, 0, 0], **window)
+    c.one("average_pool_ceil_include_all_pads", (20,), "image", "AveragePool", pads=[1, 1, 2, 0], **window)
+    c.one("average_pool_1d_ceil_include_pad", (20,), "cube", "AveragePool", kernel_shape=[3], strides=[2], pads=[1, 0],
+          ceil_mode=1, count_include_pad=1)
+
+
+def add_what_older_opsets_write(c):
+    """GELU by Erf, one index of an axis, ranges of floats, sizes of two axes, and a product with axes behind it."""
+    def node(kind, inputs, output, **attributes):
+        return helper.make_node(kind, inputs, [output], name=output, **attributes)
+
+    root, half_root = raw("root", np.float32(2 ** 0.5)), raw("half_root", np.float32(0.5 ** 0.5))
+    one, half, two = raw("one", 1.0), raw("half", 0.5), raw("two", 2.0)
+    c.one("erf", (13,), "image", "Erf")
+    c.add("gelu_by_erf", (11, 18), "image", [
+        node("Div", ["x", "root"], "a"), node("Erf", ["a"], "b"), node("Add", ["b", "one"], "c"),
+        node("Mul", ["x", "c"], "d"), node("Mul", ["d", "half"], "y")], [root, one, half])
+    c.add("gelu_by_erf_half_first", (13,), "image", [
+        node("Constant", [], "half_root", value=half_root), node("Mul", ["half_root", "x"], "a"), node("Erf", ["a"], "b"),
+        node("Add", ["one", "b"], "c"), node("Mul", ["x", "half"], "d"), node("Mul", ["c", "d"], "y")], [one, half])
+    c.add("gelu_by_erf_of_halves", (13,), "image", [
+        node("Mul", ["x", "half"], "h"), node("Div", ["h", "root"], "a"), node("Erf", ["a"], "b"),
+        node("Add", ["b", "one"], "c"), node("Div", ["c", "two"], "d"), node("Mul", ["h", "d"], "y")],
+          [root, one, half, two])
+    c.add("erf_that_is_no_gelu", (13,), "image", [
+        node("Div", ["x", "root"], "a"), node("Erf", ["a"], "b"), node("Add", ["b", "half"], "c"),
+        node("Mul", ["x", "c"], "d"), node("Mul", ["d", "half"], "y")], [root, half])
+    c.one("gather_last", (11, 13), "cube", "Gather", "i", [raw("i", np.array(-1))], axis=2)
+    c.one("gather_one_of_axis", (13,), "image", "Gather", "i", [raw("i", np.array([2]))], axis=1)
+    c.one("gather_range", (13,), "image", "Gather", "i", [raw("i", np.array([5, 3, 1]))], axis=2)
+    c.one("gather_table", (13,), "image", "Gather", "i", [raw("i", np.array([[-1]]))], axis=-1)
+    c.add("range_of_floats", (11,), "image", [
+        node("Range", ["start", "limit", "delta"], "row"), node("Add", ["x", "row"], "y")],
+          [raw("start", 1.0), raw("limit", -1.5), raw("delta", -0.5)])
+    c.add("product_turned", (13,), "image", [
+        node("Transpose", ["x"], "t", perm=[0, 1, 3, 2]), node("MatMul", ["x", "t"], "product"),
+        node("Transpose", ["product"], "y", perm=[0, 2, 1, 3])])
+    c.one("resize_axes", (18,), "image", "Resize", ["", "", "sizes"], [raw("sizes", np.array([9, 7]))], axes=[2, 3],
+          mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    c.one("resize_axes_scales", (18,), "image", "Resize", ["", "scales"], [raw("scales", [2.0, 3.0])], axes=[2, 3],
+          mode="linear", coordinate_transformation_mode="half_pixel")
+
+
 # ---- networks as torch.onnx.export writes them --------------------------------------------------
 
 
@@ -588,7 +659,7 @@ def make_bad_models(out):
     whole = (out / "small_cnn.onnx").read_bytes()
     (out / "truncated.onnx").write_bytes(whole[: len(whole) // 2])
     save_model(out / "unsupported_op.onnx", model("unsupported_op", 17, [
-        conv("1"), helper.make_node("Erf", ["1"], ["2"], name="strange"),
+        conv("1"), helper.make_node("Cos", ["1"], ["2"], name="strange"),
         helper.make_node("Relu", ["2"], ["y"], name="relu")], [raw("w", w)], image, image))
     refused("wrong_rank", [conv()], [raw("w", w[:, :, 0, :].copy())])
     refused("missing_initializer", [conv()], [])
@@ -615,7 +686,7 @@ graph has one input `x` and one output `y`, float32, the first axis symbolic.
 - `exported_block.onnx`, with its weights in `exported_block.onnx.data`: (1, 3, 14, 14) -> (1, 10), by the default
   `torch.onnx.export`; outputs by onnxruntime, one image at a time. Its first extent is 1 in the file, and any in intq.
 - Files to refuse: `not_onnx.onnx` (text), `truncated.onnx` (the first half of small_cnn),
-  `unsupported_op.onnx` (an Erf node named `strange`), `wrong_rank.onnx` (Conv with a weight of rank 3
+  `unsupported_op.onnx` (a Cos node named `strange`), `wrong_rank.onnx` (Conv with a weight of rank 3
   on data of rank 4), `missing_initializer.onnx` (Conv whose weight `w` is not there).
 """
 

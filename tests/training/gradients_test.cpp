@@ -406,9 +406,10 @@ void check_conv1d() {
         const Shape x(2, o.in_channels, 9), w = conv->weight().shape();
         GradientProblem problem{.op = "conv1d", .input_shapes = {x}, .parameters = {"weight", "bias"}, .module = conv};
         problem.output_shape =
-            Shape(2, o.out_channels, (9 + 2 * o.padding - o.dilation * (o.kernel - 1) - 1) / o.stride + 1);
+            Shape(2, o.out_channels,
+                  (9 + o.padding.before + o.padding.behind - o.dilation * (o.kernel - 1) - 1) / o.stride + 1);
         problem.oracle = [=](const std::vector<Numbers>& leaves) {
-            const Window window{1, o.kernel, 1, o.stride, 0, o.padding, 0, o.padding, 1, o.dilation};
+            const Window window{1, o.kernel, 1, o.stride, 0, o.padding.before, 0, o.padding.behind, 1, o.dilation};
             return float_conv2d(image_of(Shape(x[0], x[1], 1, x[2]), leaves[0]),
                                 image_of(Shape(w[0], w[1], 1, w[2]), leaves[1]), leaves[2], window, o.groups)
                 .values;
@@ -530,10 +531,11 @@ void check_conv_of_volumes() {
                   Shape(1, 4, 2, 2, 3), Shape(1, 2, 4, 4, 2), {{3, 1, 2}, {2, 2, 1}, {1, 0, 1}, {1, 1, 1}}, 2);
     for (const nn::ConvTranspose1dOptions& o :
          {nn::ConvTranspose1dOptions{3, 2, 3}, nn::ConvTranspose1dOptions{4, 6, 3, 2, 1, 1, 2, 2}}) {
-        const index_t length = (5 - 1) * o.stride - 2 * o.padding + o.dilation * (o.kernel - 1) + o.output_padding + 1;
+        const index_t length =
+            (5 - 1) * o.stride - 2 * o.padding.before + o.dilation * (o.kernel - 1) + o.output_padding + 1;
         check_volumes("conv_transpose1d", true, std::make_shared<nn::ConvTranspose1d>(o), Shape(2, o.in_channels, 5),
                       Shape(2, o.out_channels, length),
-                      {{1, 1, o.kernel}, {1, 1, o.stride}, {0, 0, o.padding}, {1, 1, o.dilation}}, o.groups);
+                      {{1, 1, o.kernel}, {1, 1, o.stride}, {0, 0, o.padding.before}, {1, 1, o.dilation}}, o.groups);
     }
 }
 
@@ -1001,6 +1003,7 @@ std::vector<UnaryCase> unary_cases() {
          [=](double x) { return x / 2 * (1 + std::tanh(cube(x))); },
          {nn::Value("tanh")}},
         {"exp", &nn::unary_function<F::exp>, nullptr, [](double x) { return std::exp(x); }},
+        {"erf", &nn::unary_function<F::erf>, nullptr, [](double x) { return std::erf(x); }},
         {"log", &nn::unary_function<F::log>, nullptr, [](double x) { return std::log(x); }, {}, true},
         {"sqrt", &nn::unary_function<F::sqrt>, nullptr, [](double x) { return std::sqrt(x); }, {}, true},
         {"rsqrt", &nn::unary_function<F::rsqrt>, nullptr, [](double x) { return std::pow(x, -0.5); }, {}, true},

@@ -38,6 +38,8 @@ constexpr double table_function(TableFunction function, double x, double slope =
             return real_tanh(x);
         case TableFunction::exp:
             return real_exp(x);
+        case TableFunction::erf:
+            return real_erf(x);
         case TableFunction::gelu_erf:
             return 0.5 * x * (1.0 + real_erf(dmul(x, 0.70710678118654752440)));
         case TableFunction::gelu_tanh:

@@ -53,6 +53,7 @@ enum class TableFunction : std::uint8_t {
     sigmoid,
     tanh,
     exp,
+    erf,
     gelu_erf,
     gelu_tanh,
     silu,

@@ -89,6 +89,7 @@ inline constexpr GradientRow gradient_rows[] = {
     detail::unary_gradient<T, TableFunction::silu>,
     detail::unary_gradient<T, TableFunction::gelu_erf>,  // of both kinds, which share their name
     detail::unary_gradient<T, TableFunction::exp>,
+    detail::unary_gradient<T, TableFunction::erf>,
     detail::unary_gradient<T, TableFunction::log>,
     detail::unary_gradient<T, TableFunction::sqrt>,
     detail::unary_gradient<T, TableFunction::rsqrt>,

@@ -65,7 +65,7 @@ TEST_CASE("Every small model gives the outputs that PyTorch, onnx.reference and 
         check_close(run(*module, read_tensor(models / input)), read_tensor(models / output), 1e-5f);
         ++checked;
     }
-    CHECK(checked == 189);
+    CHECK(checked == 219);
 }
 
 TEST_CASE("Modules are named after the nodes and typed after the operators") {
@@ -124,7 +124,7 @@ TEST_CASE("An unsupported operator is named with its node and position") {
     CHECK_THROWS_WITH(
         onnx::import_file(models / "unsupported_op.onnx"),
         Contains(
-            "unsupported_op.onnx: node 2 of 3 (Erf \"strange\"): the operator \"Erf\" is not supported in opset 17") &&
+            "unsupported_op.onnx: node 2 of 3 (Cos \"strange\"): the operator \"Cos\" is not supported in opset 17") &&
             Contains("supported are Add, AveragePool,"));
     CHECK_THAT(refusal({.op_type = "LSTM"}), Contains("node 1 of 1 (LSTM \"n\"): the operator \"LSTM\""));
     test::Message fused = test::node("Conv", {"x"}, {"y"}).text(7, "com.microsoft");
@@ -455,7 +455,7 @@ TEST_CASE("Shape arithmetic is computed while the file is read") {
                           {1, 4, -1, 6}),
                Contains("more than one extent is not known"));
     // What is not constant, does not exist or is too much is named.
-    CHECK_THAT(refusal({.op_type = "Gather", .constants = {test::int64_tensor("a", {0})}}),
+    CHECK_THAT(refusal({.op_type = "ReduceProd"}),
                Contains("the input \"x\" is computed when the model runs, expected a constant"));
     const auto fold = [&](const std::string& op, Ints a, Ints b) {
         return refusal_of({test::node(op, {"a", "b"}, {"target"}, {}, "fold")},

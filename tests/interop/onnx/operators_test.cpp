@@ -7,6 +7,7 @@
 
 #include "interop/one_node.hpp"
 #include "intq/graph/print.hpp"
+#include "intq/interop/onnx/nodes/gelu_by_erf.hpp"
 #include "intq/nn/layers/weighted.hpp"
 #include "support/catch.hpp"
 
@@ -56,15 +57,17 @@ TEST_CASE("ConvTranspose reads groups and output padding, and refuses what deriv
     CHECK_THAT(refusal(changed), Contains("auto_pad \"SAME_UPPER\" is not supported"));
 }
 
-TEST_CASE("A Conv with a weight of rank 3 is a Conv1d, with the same padding at both ends") {
+TEST_CASE("A Conv with a weight of rank 3 is a Conv1d, with the padding of each end") {
     const OneNode plain{.op_type = "Conv",
                         .attributes = {attribute("pads", Ints{1, 1}), attribute("strides", Ints{2})},
                         .constants = {filled("a", {6, 4, 3})},
                         .x_shape = {-1, 4, 9}};
     CHECK(type_of(plain) == "Conv1d");
     OneNode changed = plain;
-    changed.attributes[0] = attribute("pads", Ints{1, 2});
-    CHECK_THAT(refusal(changed), Contains("only pads that are equal at both ends are supported, given (1, 2)"));
+    changed.attributes[0] = attribute("pads", Ints{2, 0});
+    const auto causal = changed.import();
+    CHECK(dynamic_cast<const nn::Conv1d&>(causal->find("n")).options().padding == nn::Padding1d{2, 0});
+    CHECK((*causal)(intq::Tensor::zeros(Shape(2, 4, 9))).tensor().shape() == Shape(2, 6, 5));
     changed.attributes[0] = attribute("pads", Ints{1, 1, 1, 1});
     CHECK_THAT(refusal(changed), Contains("the attribute pads has 4 values, expected 2"));
     changed = plain;
@@ -190,10 +193,184 @@ TEST_CASE("A ConvTranspose with a weight of rank 3 is a ConvTranspose1d") {
     CHECK((*plain.import())(intq::Tensor::zeros(Shape(2, 4, 9))).tensor().shape() == Shape(2, 6, 18));
     OneNode changed = plain;
     changed.attributes[0] = attribute("pads", Ints{1, 2});
-    CHECK_THAT(refusal(changed), Contains("only pads that are equal at both ends are supported, given (1, 2)"));
+    CHECK((*changed.import())(intq::Tensor::zeros(Shape(2, 4, 9))).tensor().shape() == Shape(2, 6, 17));
     changed = plain;
     changed.x_shape = {-1, 5, 9};
     CHECK_THAT(refusal(changed), Contains("the input has 5 channels, the weight is for 4"));
+}
+
+TEST_CASE("A Conv or ConvTranspose with a weight of rank 5 is one of volumes, with equal pads along the depth") {
+    const OneNode plain{.op_type = "Conv",
+                        .attributes = {attribute("pads", Ints{1, 0, 2, 1, 1, 0}), attribute("strides", Ints{1, 2, 1})},
+                        .constants = {filled("a", {6, 4, 2, 3, 3})},
+                        .x_shape = {-1, 4, 3, 5, 6}};
+    const auto shape = [](const OneNode& one) {
+        return (*one.import())(intq::Tensor::zeros(Shape(2, 4, 3, 5, 6))).tensor().shape();
+    };
+    CHECK(type_of(plain) == "Conv3d");
+    CHECK(shape(plain) == Shape(2, 6, 4, 2, 6));
+    OneNode changed = plain;
+    changed.op_type = "ConvTranspose";
+    changed.constants = {filled("a", {4, 6, 2, 3, 3})};
+    changed.attributes.push_back(attribute("output_padding", Ints{0, 1, 0}));
+    CHECK(type_of(changed) == "ConvTranspose3d");
+    CHECK(shape(changed) == Shape(2, 6, 2, 11, 6));
+    changed.x_shape = {-1, 4, -1, -1, 6};
+    CHECK(shape(changed) == Shape(2, 6, 2, 11, 6));
+    changed = plain;
+    changed.attributes[0] = attribute("pads", Ints{1, 0, 2, 0, 1, 0});
+    CHECK_THAT(refusal(changed), Contains("along the depth only pads that are equal at both ends are supported, given "
+                                          "1 and 0"));
+    changed = plain;
+    changed.x_shape = {-1, 4, 3, 1, 6};
+    CHECK_THAT(refusal(changed), Contains("the window does not fit into the input of shape (?, 4, 3, 1, 6)"));
+    changed.x_shape = {-1, 5, 3, 5, 6};
+    CHECK_THAT(refusal(changed), Contains("the input has 5 channels, the weight is for 4"));
+    changed.x_shape = {-1, 4, 5, 6};
+    CHECK_THAT(refusal(changed), Contains("the weight \"a\" has shape (6, 4, 2, 3, 3), expected rank 4"));
+}
+
+TEST_CASE("A LayerNormalization is over the axes of its scale") {
+    const OneNode plain{.op_type = "LayerNormalization", .constants = {filled("a", {6})}};
+    CHECK(type_of(plain) == "LayerNorm");
+    OneNode changed = plain;
+    changed.attributes = {attribute("axis", 2)};
+    CHECK_THAT(refusal(changed), Contains("the scale has shape (6), expected the axes from 2 on of (?, 4, 6, 6)"));
+    changed.x_shape = {};
+    CHECK_THAT(refusal(changed), Contains("axis 2 needs the rank of the input, which is not known"));
+    changed.attributes = {attribute("axis", std::numeric_limits<std::int64_t>::min())};
+    CHECK_THAT(refusal(changed), Contains("needs the rank of the input"));
+    changed = plain;
+    changed.constants.push_back(filled("b", {1}));
+    CHECK_THAT(refusal(changed), Contains("the bias has shape (1), the scale (6)"));
+    changed = plain;
+    changed.opset = 16;
+    CHECK_THAT(refusal(changed), Contains("\"LayerNormalization\" is not supported in opset 16"));
+}
+
+TEST_CASE("A Gather of constant indices is a slice, or is refused") {
+    const auto gather = [](const Ints& indices, std::int64_t axis) {
+        return OneNode{
+            .op_type = "Gather", .attributes = {attribute("axis", axis)}, .constants = {int64_tensor("a", indices)}};
+    };
+    const auto shape = [](const OneNode& one) {
+        return intq::to_string((*one.import())(intq::Tensor::zeros(Shape(2, 4, 6, 6))).tensor().shape());
+    };
+    CHECK(shape(gather({-1}, 1)) == "(2, 1, 6, 6)");
+    CHECK(shape(gather({4, 2, 0}, 3)) == "(2, 4, 6, 3)");
+    CHECK(shape(gather({0, 1, 2, 3}, -3)) == "(2, 4, 6, 6)");
+    OneNode open = gather({-2, -1}, 1);
+    open.x_shape = {-1, -1, 6, 6};
+    CHECK(shape(open) == "(2, 2, 6, 6)");
+    CHECK_THAT(refusal(gather({6}, 3)), Contains("the index 6 does not exist on an axis of 6"));
+    CHECK_THAT(refusal(gather({-7}, 3)), Contains("the index -7 does not exist on an axis of 6"));
+    CHECK_THAT(refusal(gather({0, 2, 3}, 3)), Contains("its indices do not lie at equal distances"));
+    CHECK_THAT(refusal(gather({1, 1}, 3)), Contains("its indices do not lie at equal distances"));
+    CHECK_THAT(refusal(gather({}, 3)), Contains("it takes no element"));
+}
+
+TEST_CASE("GELU that is written with Erf is a GELU, whatever the order of its factors, and Erf alone a function") {
+    const auto number = [](const std::string& name, float value) { return tensor(name, {}, {value}); };
+    const auto model = [&](float root, float one, const std::string& last) {
+        return test::ModelParts{
+            .nodes = {node("Div", {"x", "root"}, {"a"}), node("Erf", {"a"}, {"b"}), node("Add", {"b", "one"}, {"c"}),
+                      node("Mul", {"x", "c"}, {"d"}), node("Mul", {"d", last}, {"y"})},
+            .initializers = {number("root", root), number("one", one), number("half", 0.5f)}};
+    };
+    const auto types = [](const test::ModelParts& parts) { return graph::to_string(test::import(parts)->graph()); };
+    const float root = std::sqrt(2.0f);
+    CHECK_THAT(types(model(root, 1, "half")), Contains("call_module[target=gelu_5](args = (%x,))") && !Contains("erf"));
+    CHECK_THAT(types(model(1.4142f, 1, "half")), Contains("call_function[target=erf]"));
+    CHECK_THAT(types(model(root, 0.5f, "half")), Contains("call_function[target=erf]"));
+    CHECK_THAT(types(model(root, 1, "one")), Contains("call_function[target=erf]"));
+    CHECK_THAT(types(model(root, 1, "x")), Contains("call_function[target=erf]"));
+    // What is read besides stays.
+    test::ModelParts both = model(root, 1, "half");
+    both.outputs.push_back(test::value_info("b"));
+    CHECK_THAT(types(both), Contains("call_function[target=erf]") && Contains("call_module[target=gelu_5]"));
+    // A number of more axes could give the result more.
+    both = model(root, 1, "half");
+    both.initializers[2] = tensor("half", {1, 1, 1, 1, 1}, {0.5f});
+    const auto file = interop::onnx::parse_model(test::model(both).bytes(), "m.onnx");
+    CHECK(interop::onnx::gelus_by_erf(file.graph).empty());
+}
+
+TEST_CASE("A Range of floats or of 32-bit integers is folded, or refused with its numbers") {
+    const auto range = [](const std::vector<test::Message>& numbers) {
+        return test::ModelParts{
+            .nodes = {node("Range", {"a", "b", "c"}, {"r"}, {}, "range"), node("Add", {"x", "r"}, {"y"})},
+            .initializers = numbers,
+            .inputs = {test::value_info("x", {-1, 4})}};
+    };
+    const auto floats = [&](float start, float limit, float delta) {
+        return range({tensor("a", {}, {start}), tensor("b", {}, {limit}), tensor("c", {}, {delta})});
+    };
+    const auto row = (*test::import(floats(2, 0.25f, -0.5f)))(intq::Tensor::zeros(Shape(1, 4))).tensor();
+    CHECK(std::vector<float>(row.flat<float>().begin(), row.flat<float>().end()) ==
+          std::vector<float>{2, 1.5f, 1, 0.5f});
+    CHECK_THAT(refusal(floats(0, 1, 0)), Contains("the delta is 0"));
+    CHECK_THAT(refusal(floats(0, std::numeric_limits<float>::infinity(), 1)), Contains("is NaN or infinite"));
+    CHECK_THAT(refusal(floats(0, 1, 1e-30f)), Contains("its result has too many elements"));
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    const auto scalar = [](const std::string& name, std::int64_t value) { return int64_tensor(name, {value}); };
+    CHECK_THAT(refusal(range({scalar("a", -most / 8), scalar("b", most), scalar("c", 1)})),
+               Contains("its result has too many elements"));
+    CHECK_THAT(refusal(range({scalar("a", 0), scalar("b", -most / 8), scalar("c", -most / 16)})),
+               !Contains("too many"));  // three
+    CHECK_THAT(refusal(range({tensor("a", {}, {0}), scalar("b", 4), scalar("c", 1)})),
+               Contains("the limit has dtype int64, the start float32"));
+}
+
+TEST_CASE("The axes of a Resize name which sizes or scales are given") {
+    const auto resize = [](const Ints& axes, const Ints& sizes, std::int64_t opset = 18) {
+        return test::ModelParts{
+            .nodes = {node("Resize", {"x", "", "", "sizes"}, {"y"},
+                           {attribute("mode", std::string("nearest")),
+                            attribute("coordinate_transformation_mode", std::string("asymmetric")),
+                            attribute("nearest_mode", std::string("floor")), attribute("axes", axes)},
+                           "n")},
+            .initializers = {int64_tensor("sizes", sizes)},
+            .opset = opset};
+    };
+    const auto shape = [](const test::ModelParts& parts) {
+        return intq::to_string((*test::import(parts))(intq::Tensor::zeros(Shape(3, 4, 6, 6))).tensor().shape());
+    };
+    CHECK(shape(resize({2, 3}, {9, 7})) == "(3, 4, 9, 7)");
+    CHECK(shape(resize({-1, 2}, {7, 9})) == "(3, 4, 9, 7)");
+    CHECK(shape(resize({3}, {7})) == "(3, 4, 6, 7)");
+    CHECK_THAT(refusal(resize({1, 3}, {5, 7})), Contains("resize more than height and width"));
+    CHECK_THAT(refusal(resize({2, 2}, {5, 7})), Contains("name one twice"));
+    CHECK_THAT(refusal(resize({2}, {5, 7})), Contains("it has 1 axes and 2 sizes or scales"));
+    CHECK_THAT(refusal(resize({2, 3}, {9, 7}, 17)), Contains("the attribute \"axes\" is not supported in opset 17"));
+}
+
+TEST_CASE("In ceil mode an average divides by the cells and the padding that counts, ONNX Runtime's of codes by all") {
+    const auto pool = [](const std::string& op_type, const std::vector<std::string>& inputs,
+                         const std::string& output) {
+        return node(op_type, inputs, {output},
+                    {attribute("kernel_shape", Ints{3, 2}), attribute("strides", Ints{2, 2}),
+                     attribute("pads", Ints{1, 1, 0, 0}), attribute("ceil_mode", 1), attribute("count_include_pad", 1)},
+                    "pool");
+    };
+    const auto of_codes = [&](std::int64_t height) {
+        return test::ModelParts{
+            .nodes = {node("QuantizeLinear", {"x", "s", "z"}, {"q"}),
+                      pool("QLinearAveragePool", {"q", "s", "z", "s", "z"}, "p").text(7, "com.microsoft"),
+                      node("DequantizeLinear", {"p", "s", "z"}, {"y"})},
+            .initializers = {tensor("s", {}, {1.0f}), test::codes_tensor("z", {}, {0})},
+            .inputs = {test::value_info("x", {-1, 1, height, 6})}};
+    };
+    const test::ModelParts of_values{.nodes = {pool("AveragePool", {"x"}, "y")},
+                                     .inputs = {test::value_info("x", {-1, 1, 5, 6})}};
+    const auto means = [](const test::ModelParts& parts) {
+        const intq::Tensor y = (*test::import(parts))(intq::Tensor::full(Shape(1, 1, 5, 6), 6.0f)).tensor();
+        CHECK(y.shape() == Shape(1, 1, 3, 4));
+        return std::vector<float>(y.flat<float>().begin(), y.flat<float>().end());
+    };
+    // As ONNX Runtime 1.32 gives them, for 6 in each cell.
+    CHECK(means(of_values) == std::vector<float>{2, 4, 4, 4, 3, 6, 6, 6, 3, 6, 6, 6});
+    CHECK(means(of_codes(5)) == std::vector<float>{2, 4, 4, 2, 3, 6, 6, 3, 2, 4, 4, 2});
+    CHECK_THAT(refusal(of_codes(-1)), Contains("needs the extents of the input, which are not known"));
 }
 
 TEST_CASE("Sizes of a Resize may repeat the number of samples as Shape gives it, which nobody knows before a run") {

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "interop/quantized_onnx/exported_zoo.hpp"
 #include "interop/quantized_onnx/quantized_zoo.hpp"
 #include "intq/arith/fp32.hpp"
 #include "intq/interop/onnx/operators.hpp"
@@ -78,6 +79,30 @@ void write_float_file(const fs::path& folder, std::ofstream& manifest, const std
     onnx::export_to_onnx(model, x, folder / (name + ".onnx"));
     save(folder / (name + ".npy"), model(x).tensor());
     manifest << name << ".onnx " << x_of << "_x.npy " << name << ".npy\n";
+}
+
+/// Writes a float model whose number of samples is open, and what it gives for two others than that of the file.
+void write_open_file(const fs::path& folder, std::ofstream& manifest, const test::ExportedModel& one) {
+    const std::string name = "open_" + one.name;
+    const auto run = [&](const std::vector<intq::Tensor>& inputs) {
+        const std::vector<nn::Value> values(inputs.begin(), inputs.end());
+        return one.model->dispatch("forward", values).tensor();
+    };
+    const std::vector<intq::Tensor> example = one.inputs(3, 20);
+    onnx::export_to_onnx(*one.model, example, folder / (name + ".onnx"),
+                         test::open_batch(one.names(), run(example).rank()));
+    for (const index_t samples : {1, 5}) {
+        const std::string prefix = name + "_" + std::to_string(samples);
+        const std::vector<intq::Tensor> inputs = one.inputs(samples, 30);
+        std::string files;
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            const std::string file = prefix + "_x" + std::to_string(i) + ".npy";
+            save(folder / file, inputs[i]);
+            files += (i == 0 ? "" : ",") + file;
+        }
+        save(folder / (prefix + ".npy"), run(inputs));
+        manifest << name << ".onnx " << files << ' ' << prefix << ".npy\n";
+    }
 }
 
 // --- node tests ------------------------------------------------------------------------------------------------------
@@ -193,6 +218,7 @@ TEST_CASE("Files are written for ONNX Runtime to run") {
         }
     const intq::Tensor images = intq::load_npy(INTQ_EXAMPLES_DIR "/digits/data/test_images.npy");
     write_files(folder, manifest, "shipped", test::shipped_network(target::fp32::policy), images);
+    for (const test::ExportedModel& one : test::exported_zoo()) write_open_file(folder, manifest, one);
     CHECK(files >= 220);
 }
 

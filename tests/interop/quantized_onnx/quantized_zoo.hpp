@@ -83,6 +83,9 @@ inline std::vector<ZooModel> quantized_zoo() {
         return m.call("conv", nn::pad(a[0], {1, 1, 1, 1}));
     });
     with("resize", image, {}, [](auto&, nn::Arguments a) { return nn::interpolate(a[0], {}, 2); });
+    with("resize_to_size", image, {}, [](auto&, nn::Arguments a) {
+        return nn::interpolate(a[0], nn::Value::Tuple{9, 16});
+    });
     of("conv1d", line, [] {
         auto conv = std::make_shared<nn::Conv1d>(nn::Conv1dOptions{.in_channels = 4, .out_channels = 5, .kernel = 3});
         conv->set_weight(random_tensor(Shape(5, 4, 3), 8));
@@ -179,7 +182,7 @@ inline std::vector<ZooModel> partly_in_float() {
     return zoo;
 }
 
-/// Layers in float on volumes, which no import reads.
+/// Layers in float on volumes, and over rows.
 inline std::vector<ZooModel> volumes_in_float() {
     std::vector<ZooModel> zoo;
     const intq::Tensor volume = random_tensor(Shape(3, 4, 3, 5, 6), 8);
@@ -202,6 +205,10 @@ inline std::vector<ZooModel> volumes_in_float() {
                                                                     .groups = 2},
                                          22));
     of("norm3d", make_batch_norm<nn::BatchNorm3d>(4, 23));
+    const auto layer_norm = std::make_shared<nn::LayerNorm>(Shape(5, 6));
+    layer_norm->tensor("weight") = random_tensor(Shape(5, 6), 24);
+    layer_norm->tensor("bias") = random_tensor(Shape(5, 6), 25);
+    of("layer_norm", layer_norm);
     return zoo;
 }
 

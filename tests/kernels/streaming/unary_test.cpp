@@ -38,6 +38,8 @@ long double oracle(TableFunction function, long double x, long double slope) {
             return e;
         case TableFunction::gelu_erf:
             return x * tail;
+        case TableFunction::erf:
+            return std::erf(x);
         case TableFunction::gelu_tanh:
             return x * half_tanh(cubic);
         case TableFunction::silu:
@@ -65,10 +67,10 @@ long double oracle(TableFunction function, long double x, long double slope) {
 }
 
 constexpr TableFunction all_functions[] = {
-    TableFunction::sigmoid,   TableFunction::tanh,       TableFunction::exp,        TableFunction::gelu_erf,
-    TableFunction::gelu_tanh, TableFunction::silu,       TableFunction::elu,        TableFunction::hard_sigmoid,
-    TableFunction::hard_tanh, TableFunction::hard_swish, TableFunction::leaky_relu, TableFunction::log,
-    TableFunction::sqrt,      TableFunction::rsqrt,      TableFunction::reciprocal};
+    TableFunction::sigmoid,      TableFunction::tanh,      TableFunction::exp,        TableFunction::erf,
+    TableFunction::gelu_erf,     TableFunction::gelu_tanh, TableFunction::silu,       TableFunction::elu,
+    TableFunction::hard_sigmoid, TableFunction::hard_tanh, TableFunction::hard_swish, TableFunction::leaky_relu,
+    TableFunction::log,          TableFunction::sqrt,      TableFunction::rsqrt,      TableFunction::reciprocal};
 
 /// Whether `code` is the nearest to `real`; where two are within 1e-9 either will do: binary64 cannot tell.
 bool is_entry(long double real, std::int64_t code, std::int64_t low, std::int64_t high) {
@@ -281,7 +283,7 @@ TEST_CASE("int16 tables over -8 to 8 stay within the published error of the func
     const double e8 = std::exp(8.0);
     for (const Bound& bound : {Bound{TableFunction::sigmoid, 1.0, 1.4}, Bound{TableFunction::tanh, 1.0, 4.1},
                                Bound{TableFunction::silu, 8.0, 1.25}, Bound{TableFunction::gelu_erf, 8.0, 1.4},
-                               Bound{TableFunction::exp, e8, 5.0}}) {
+                               Bound{TableFunction::exp, e8, 5.0}, Bound{TableFunction::erf, 1.0, 4.9}}) {
         const float s_in = 8.0f / 32768, s_out = static_cast<float>(bound.largest / 32767);
         std::vector<std::int16_t> entries(arith::int16_table_size);
         REQUIRE(

@@ -344,8 +344,6 @@ TEST_CASE("What no converted model could run is refused by prepare or by the fir
          "prepare: quant (QuantStub): ", "the rows of bernoulli2 for quantize", true},
         {"bayes", int8, false, std::make_shared<nn::AvgPool2d>(padded, PoolDivisor::valid_cells), call,
          "prepare: op (AvgPool2d): ", "padding", true},
-        {"tflite", int8, false, std::make_shared<nn::AvgPool2d>(padded, PoolDivisor::kernel_cells), call,
-         "prepare: op (AvgPool2d): ", "padding", false},
         {"bayes", int8, false, std::make_shared<nn::Softmax>(0), call, "prepare: op (Softmax): ", "axis 0", true},
         {"bayes", int8, false, std::make_shared<nn::Flatten>(0), call, "prepare: op (Flatten): ", "axis 0", false},
         {"bayes", int8, false, std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{3, 3}), call,

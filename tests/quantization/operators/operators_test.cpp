@@ -778,6 +778,76 @@ TEST_CASE("Pools in ceil mode and along one axis have programs near their refere
     CHECK(compare_with_reference(*mean, test::random_tensor(Shape(3, 5, 7), 9), DType::int8, 25.0) == 7);
 }
 
+TEST_CASE("Padding that counts in an average is written where the target counts none: the codes of a valid pool") {
+    // Of the reference: a pad with zeros and a pool without padding.
+    const auto both = [](const nn::ModulePtr& pool, const nn::ModulePtr& valid, std::initializer_list<index_t> sides,
+                         const Shape& shape, DType dtype) {
+        const std::vector<index_t> around(sides);
+        const auto counted =
+            stubbed({{"pool", pool}}, [](test::LambdaModel& m, nn::Arguments a) { return m.call("pool", a[0]); });
+        const auto written = stubbed({{"pool", valid}}, [around](test::LambdaModel& m, nn::Arguments a) {
+            nn::Value::Tuple pads;
+            for (const index_t side : around) pads.emplace_back(side);
+            return m.call("pool", nn::call(nn::pad_function, a[0], pads));
+        });
+        const intq::Tensor x = test::random_tensor(shape, 9);
+        int equal = 0;
+        for_each_target([&](const kernels::KernelTable& table) {
+            if (table.policy().average != arith::AverageRule::divide_codes) return;
+            INFO(table.policy().name << " " << name_of(dtype));
+            const intq::Tensor given = lower(convert(*counted, table.policy(), x, dtype), table, 2).run(x);
+            const intq::Tensor expected = lower(convert(*written, table.policy(), x, dtype), table, 2).run(x);
+            REQUIRE(given.shape() == expected.shape());
+            CHECK(test::largest_difference(given, expected) == 0.0);
+            ++equal;
+        });
+        return equal;
+    };
+    using Pool = nn::AvgPool2d;
+    const auto kernel = PoolDivisor::kernel_cells, valid = PoolDivisor::valid_cells;
+    const Window2d window{{3, 3}, {2, 1}, {1, 1, 1, 1}, {1, 1}}, inside{{3, 3}, {2, 1}, {}, {1, 1}};
+    const Window2d reaching{{3, 2}, {2, 2}, {1, 1, 0, 0}, {1, 1}}, behind{{3, 2}, {2, 2}, {0, 0, 1, 1}, {1, 1}};
+    for (const DType dtype : {DType::int8, DType::int16}) {
+        CHECK(both(std::make_shared<Pool>(window), std::make_shared<Pool>(inside), {1, 1, 1, 1}, Shape(3, 5, 6, 7),
+                   dtype) == 3);
+        // In ceil mode the window reaches one row and one column further, where nothing counts.
+        CHECK(both(std::make_shared<Pool>(reaching, kernel, true), std::make_shared<Pool>(behind, valid), {1, 0, 1, 0},
+                   Shape(3, 5, 5, 6), dtype) == 3);
+        CHECK(both(std::make_shared<nn::AvgPool1d>(nn::PoolWindow1d{3, 2, 1, 1}),
+                   std::make_shared<nn::AvgPool1d>(nn::PoolWindow1d{3, 2}), {1, 1}, Shape(3, 5, 7), dtype) == 3);
+    }
+}
+
+TEST_CASE("A causal convolution of lines, and a transposed one with other pads at each end, have programs") {
+    auto causal = std::make_shared<nn::Conv1d>(nn::Conv1dOptions{
+        .in_channels = 5, .out_channels = 4, .kernel = 3, .padding = {4, 0}, .dilation = 2, .bias = false});
+    causal->set_weight(test::random_tensor(Shape(4, 5, 3), 5));
+    auto turned = std::make_shared<nn::ConvTranspose1d>(nn::ConvTranspose1dOptions{
+        .in_channels = 5, .out_channels = 4, .kernel = 4, .stride = 2, .padding = {2, 1}, .bias = false});
+    turned->set_weight(test::random_tensor(Shape(5, 4, 4), 6));
+    for (const nn::ModulePtr& layer : std::initializer_list<nn::ModulePtr>{causal, turned}) {
+        const auto model =
+            stubbed({{"layer", layer}}, [](test::LambdaModel& m, nn::Arguments a) { return m.call("layer", a[0]); });
+        const intq::Tensor x = test::random_tensor(Shape(3, 5, 9), 9);
+        CHECK(compare_with_reference(*model, x, DType::int8, 30.0) == 7);
+        CHECK(compare_with_reference(*model, x, DType::int16, 60.0) == 6);
+    }
+    // The first outputs see the first inputs alone.
+    const auto first = [&](intq::Tensor x) { return (*causal)(x).tensor().contiguous().flat<float>()[0]; };
+    intq::Tensor x = test::random_tensor(Shape(1, 5, 9), 9);
+    const float before = first(x.clone());
+    for (index_t c = 0; c < 5; ++c) x.flat<float>()[static_cast<std::size_t>(c * 9 + 1)] += 100.0f;
+    CHECK(first(x) == before);
+    // So does a pad before a layer without padding, as exporters write it.
+    auto plain = std::make_shared<nn::Conv1d>(
+        nn::Conv1dOptions{.in_channels = 5, .out_channels = 4, .kernel = 3, .dilation = 2, .bias = false});
+    plain->set_weight(causal->weight());
+    const auto padded = stubbed({{"layer", plain}}, [](test::LambdaModel& m, nn::Arguments a) {
+        return m.call("layer", nn::pad(a[0], {4, 0}));
+    });
+    CHECK(compare_with_reference(*padded, test::random_tensor(Shape(3, 5, 9), 9), DType::int8, 30.0) == 7);
+}
+
 TEST_CASE("The pieces of a split or chunk are slices of codes; they are used in any order, or not at all") {
     using test::LambdaModel;
     const Shape image(3, 7, 4, 6);

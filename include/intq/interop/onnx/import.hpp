@@ -78,6 +78,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/nodes/expand_operators.hpp"
+#    include "intq/interop/onnx/nodes/gelu_by_erf.hpp"
 #    include "intq/interop/onnx/operators.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
@@ -98,6 +99,7 @@ public:
     }
 
     ImportedModel run() {
+        gelus_ = gelus_by_erf(graph_);
         add_initializers();
         add_inputs();
         count_uses();
@@ -183,7 +185,7 @@ private:
         for (const Node& node : graph_.nodes) {
             for (const std::string& name : node.outputs) makers_.emplace(name, &node);
             if (live_.count(&node) == 0) continue;
-            for (const std::string& name : node.inputs) ++state_.uses[name];
+            for (const std::string& name : read_form(node).inputs) ++state_.uses[name];
         }
         for (const ValueInfo& output : graph_.outputs) ++state_.uses[output.name];
     }
@@ -198,13 +200,21 @@ private:
                                                [&](const std::string& name) { return wanted.count(name) != 0; });
             if (!is_wanted) continue;
             live.insert(&*node);
-            wanted.insert(node->inputs.begin(), node->inputs.end());
+            const std::vector<std::string>& inputs = read_form(*node).inputs;
+            wanted.insert(inputs.begin(), inputs.end());
         }
         return live;
     }
 
-    void add_node(const Node& node) {
-        const OnnxOperator& row = find_row(node);
+    /// A node as it is read: the Gelu that it ends, or itself.
+    const Node& read_form(const Node& node) const {
+        const auto gelu = gelus_.find(&node);
+        return gelu == gelus_.end() ? node : gelu->second;
+    }
+
+    void add_node(const Node& in_file) {
+        const Node& node = read_form(in_file);
+        void (*const import_node)(NodeImport&) = &node == &in_file ? find_row(node).import : &operators::gelu;
         for (const std::string& name : node.inputs)
             if (!name.empty() && state_.values.find(name) == state_.values.end()) throw Error(why_missing(name));
         for (const std::string& name : node.outputs)
@@ -216,7 +226,7 @@ private:
                                                              describe_node(node, state_.node_count) +
                                                              ", which is not supported";
         NodeImport import(node, state_);
-        if (!operators::fold_constants(import)) row.import(import);
+        if (!operators::fold_constants(import)) import_node(import);
         import.check_attributes_are_read();
     }
 
@@ -285,6 +295,7 @@ private:
     ImportState state_;
     std::map<std::string, const Node*> makers_;
     std::set<const Node*> live_;
+    std::map<const Node*, Node> gelus_;
 };
 
 }  // namespace detail

@@ -15,6 +15,7 @@
 #include "intq/interop/onnx/operators/elementwise.hpp"
 #include "intq/interop/onnx/operators/fold.hpp"
 #include "intq/interop/onnx/operators/move.hpp"
+#include "intq/interop/onnx/operators/norm.hpp"
 #include "intq/interop/onnx/operators/pool.hpp"
 #include "intq/interop/onnx/operators/quantize.hpp"
 #include "intq/interop/onnx/operators/reduce.hpp"
@@ -53,16 +54,18 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Dropout", 11, 11, &operators::dropout_with_attribute},
     {"Dropout", 12, newest_opset, &operators::dropout},
     {"Elu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::elu>},
+    {"Erf", 11, newest_opset, &operators::unary_function<TableFunction::erf>},
     {"Exp", 11, newest_opset, &operators::unary_function<TableFunction::exp>},
     {"Flatten", 11, newest_opset, &operators::flatten},
     {"Floor", 11, newest_opset, &operators::of_constants},
-    {"Gather", 11, newest_opset, &operators::of_constants},
+    {"Gather", 11, newest_opset, &operators::gather},
     {"Gelu", 20, newest_opset, &operators::gelu},
     {"Gemm", 11, newest_opset, &operators::gemm},
     {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
     {"HardSigmoid", 11, newest_opset, &operators::hard_sigmoid},
     {"HardSwish", 14, newest_opset, &operators::unary_module<TableFunction::hard_swish>},
     {"Identity", 11, newest_opset, &operators::identity},
+    {"LayerNormalization", 17, newest_opset, &operators::layer_normalization},
     {"LeakyRelu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::leaky_relu>},
     {"Log", 11, newest_opset, &operators::unary_function<TableFunction::log>},
     {"MatMul", 11, newest_opset, &operators::matmul},

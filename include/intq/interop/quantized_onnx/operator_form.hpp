@@ -233,6 +233,8 @@ private:
         const nn::Module* const module = node_.step_as<quantization::FloatBackedStep>().call().module.get();
         if (const auto* pool = dynamic_cast<const nn::AvgPool2d*>(module);
             pool != nullptr && graph_.input(node_, 0).shape.rank == 4 && pool->window().dilation == Size2d{1, 1}) {
+            // ONNX Runtime's operator divides by the whole window where it reaches beyond padding that counts.
+            if (!(node_.step_as<quantization::AvgPoolStep>().written() == Padding2d{})) return false;
             const ExportedCall call = exporter_.call_on_codes(node_);
             begin();
             NodeExport row(call, exporter_.writer());

@@ -208,6 +208,7 @@ INTQ_INLINE QuantizedExporter::QuantizedExporter(const QuantizedGraph& quantized
 
 INTQ_INLINE void QuantizedExporter::write(GraphWriter& writer, Model& model) {
     writer_ = &writer;
+    writer.leave_open(open_extents_of(options_, inputs_));
     real_.clear(), codes_.clear(), names_.clear(), grids_.clear(), constants_.clear();
     next_constant_ = 0;
     for (const std::vector<std::string>* names : {&inputs_, &outputs_})
@@ -255,10 +256,14 @@ INTQ_INLINE ExportArgument QuantizedExporter::argument_of(const QuantizedNode& n
     if (argument.input >= 0) {
         const int tensor = node.inputs.at(static_cast<std::size_t>(argument.input));
         result.shape = quantized_.tensor(tensor).shape;
-        if (argument.extent_axis >= 0)
+        if (argument.extent_axis >= 0) {
             result.constant = result.shape[argument.extent_axis];
-        else
+            result.follows_shape = true;
+            result.follows_samples = argument.extent_axis == 0;
+            if (argument.input == 0) result.copied_axis = argument.extent_axis;
+        } else {
             result.values = {on_codes ? codes(tensor) : real(tensor)};
+        }
     } else if (argument.is_list) {
         result.is_list = true;
         for (const quantization::FloatArgument& item : argument.list)

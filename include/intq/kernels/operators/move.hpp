@@ -54,8 +54,8 @@ inline void run_move(const OperatorCall& call) INTQ_NOEXCEPT {
 inline Status check_pad(const OperatorCall& call) noexcept {
     const ArenaTensor& x = call.x();
     const auto& pad = call.params_as<PadParams>();
-    if (x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
-    const Size2d in{x.shape[2], x.shape[3]};
+    if (x.shape.rank != 3 && x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
+    const Size2d in = detail::image_of(x.shape).size;
     if (const Status status = kernels::check_pad(pad, in, call.op); !status) return status;
     if (const Status status = detail::check_images(call, padded_size(pad, in)); !status) return status;
     if (!detail::has_dtype<&KernelTable::pad>(call.table, {x.dtype, DType::none, x.dtype}))
@@ -68,13 +68,8 @@ inline Status check_pad(const OperatorCall& call) noexcept {
 inline void run_pad(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& x = call.x();
     const auto& row = detail::find_row(call.table.pad, [&](const PadRow& r) { return r.dtype == x.dtype; });
-    row.run({&call.params_as<PadParams>(),
-             call.x_data(),
-             call.y_data(),
-             call.batch,
-             x.shape[1],
-             {x.shape[2], x.shape[3]},
-             call.executor});
+    row.run({&call.params_as<PadParams>(), call.x_data(), call.y_data(), call.batch, x.shape[1],
+             detail::image_of(x.shape).size, call.executor});
 }
 
 constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noexcept {

@@ -169,11 +169,14 @@ constexpr ImageOf image_of(const ArenaTensor& tensor) noexcept {
     return {channels, {1, channels > 0 ? tensor.elements_per_image() / channels : 0}};
 }
 
-/// Images of one type, with the channels kept and the extents that the operator gives.
+/// Images of one type, with the channels kept and the extents that the operator gives; (N, C, L) are those of one row.
 inline Status check_images(const OperatorCall& call, Size2d out) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
     if (y.dtype != x.dtype) return wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
-    const Shape expected{x.shape[0], x.shape[1], out.height, out.width};
+    if (x.shape.rank == 3 && out.height != 1) return wrong_shape(call.op, Field::output, out.height, 1);
+    Shape expected = x.shape;
+    if (x.shape.rank == 4) expected[2] = out.height;
+    expected[x.shape.rank - 1] = out.width;
     return y.shape == expected ? Status{} : wrong_shape(call.op, Field::output, y.shape.size(), expected.size());
 }
 

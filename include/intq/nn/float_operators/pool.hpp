@@ -24,6 +24,14 @@ Tensor max_pool2d(const Tensor& x, const Window2d& window);
 /// @param window  a dilated one too, which PyTorch does not have and ONNX does
 Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor = PoolDivisor::kernel_cells);
 
+/// The cells from which an average is made, and its divisor.
+struct AverageWindow {
+    Window2d window{};
+    PoolDivisor divisor = PoolDivisor::kernel_cells;
+    Padding2d counted{};  // the part of the padding whose zeros are valid cells
+};
+Tensor avg_pool2d(const Tensor& x, const AverageWindow& average);
+
 /// The window of a pool in ceil mode: padding at the ends so that a rest of the image has a window too, which starts in
 /// the image or in the padding before it.
 ///
@@ -34,16 +42,8 @@ Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor =
 /// Source PyTorch, pooling_output_shape; ONNX since opset 19
 Window2d ceil_window(const Window2d& window, Size2d in) noexcept;
 
-/// The cells from which an average over a window in ceil mode is made, and its divisor.
-struct AverageWindow {
-    Window2d window{};
-    PoolDivisor divisor = PoolDivisor::kernel_cells;
-};
-/// In ceil mode, padding that the model has counts in the divisor, and what a window reaches beyond it does not: that
-/// has a form where there is no padding, or none counts.
-///
-/// @throws Error for a window with padding that counts, where ceil mode changes it
-AverageWindow ceil_average(const AverageWindow& average, Size2d in);
+/// An average in ceil mode: padding of the model counts as it did, and what a window reaches beyond it does not.
+AverageWindow ceil_average(const AverageWindow& average, Size2d in) noexcept;
 
 /// pool() of (N, C, L) as images of one row.
 ///
@@ -83,8 +83,8 @@ void check_pool(const Tensor& x, const Window2d& window, OpKind op);
 /// The cells under an output of avg_pool2d.
 Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept;
 
-/// What an average over a window divides by.
-index_t window_divisor(const Window2d& window, const Cells& cells, PoolDivisor divisor) noexcept;
+/// What the average of an output divides by.
+index_t window_divisor(const AverageWindow& average, Size2d in, index_t i, index_t j) noexcept;
 
 /// The cells under an output of adaptive_avg_pool2d.
 Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept;
@@ -149,8 +149,15 @@ INTQ_INLINE Cells window_cells(const Window2d& window, Size2d in, index_t i, ind
             (std::min)(left + step.width * (window.kernel.width - 1) + 1, in.width), step};
 }
 
-INTQ_INLINE index_t window_divisor(const Window2d& window, const Cells& cells, PoolDivisor divisor) noexcept {
-    return divisor == PoolDivisor::kernel_cells ? window.kernel.height * window.kernel.width : cells.count();
+INTQ_INLINE index_t window_divisor(const AverageWindow& average, Size2d in, index_t i, index_t j) noexcept {
+    Window2d window = average.window;
+    if (average.divisor == PoolDivisor::kernel_cells) return window.kernel.height * window.kernel.width;
+    const Padding2d& counted = average.counted;  // as a part of the image
+    window.padding.top -= counted.top;
+    window.padding.left -= counted.left;
+    return window_cells(window, {in.height + counted.top + counted.bottom, in.width + counted.left + counted.right}, i,
+                        j)
+        .count();
 }
 
 INTQ_INLINE Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept {
@@ -197,12 +204,10 @@ INTQ_INLINE Window2d ceil_window(const Window2d& window, Size2d in) noexcept {
     return result;
 }
 
-INTQ_INLINE AverageWindow ceil_average(const AverageWindow& average, Size2d in) {
-    const AverageWindow reaching{ceil_window(average.window, in), PoolDivisor::valid_cells};
+INTQ_INLINE AverageWindow ceil_average(const AverageWindow& average, Size2d in) noexcept {
+    AverageWindow reaching{ceil_window(average.window, in), PoolDivisor::valid_cells, average.counted};
     if (reaching.window == average.window) return average;
-    if (average.divisor == PoolDivisor::kernel_cells && !(average.window.padding == Padding2d{}))
-        throw Error("avg_pool2d: in ceil mode, padding that counts in the divisor is not supported for images of " +
-                    std::to_string(in.height) + " x " + std::to_string(in.width));
+    if (average.divisor == PoolDivisor::kernel_cells) reaching.counted = average.window.padding;
     return reaching;
 }
 
@@ -222,6 +227,11 @@ INTQ_INLINE Tensor max_pool2d(const Tensor& x, const Window2d& window) {
 }
 
 INTQ_INLINE Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor) {
+    return avg_pool2d(x, AverageWindow{window, divisor, {}});
+}
+
+INTQ_INLINE Tensor avg_pool2d(const Tensor& x, const AverageWindow& average) {
+    const Window2d& window = average.window;
     detail::check_pool(x, window, OpKind::avg_pool2d);
     const index_t height = x.extent(2), width = x.extent(3);
     const Size2d out = detail::windowed_size("avg_pool2d", window, x.shape());
@@ -230,7 +240,7 @@ INTQ_INLINE Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivis
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
         const detail::Cells cells = detail::window_cells(window, {height, width}, i, j);
         if (cells.count() == 0) throw Error("avg_pool2d: a window sees no cell of the image");
-        const index_t count = detail::window_divisor(window, cells, divisor);
+        const index_t count = detail::window_divisor(average, {height, width}, i, j);
         result = static_cast<float>(detail::sum_of(plane, width, cells) / static_cast<double>(count));
     });
     return y;

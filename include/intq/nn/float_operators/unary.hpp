@@ -32,6 +32,7 @@ inline constexpr UnaryRow unary_rows[] = {
     {TableFunction::gelu_erf, "gelu", "GELU"},
     {TableFunction::gelu_tanh, "gelu", "GELU"},
     {TableFunction::exp, "exp", nullptr},
+    {TableFunction::erf, "erf", nullptr},
     {TableFunction::log, "log", nullptr},
     {TableFunction::sqrt, "sqrt", nullptr},
     {TableFunction::rsqrt, "rsqrt", nullptr},

@@ -35,6 +35,7 @@ inline constexpr Function gelu_function{"gelu", &detail::evaluate_gelu};
 Value sigmoid(const Value& x);
 Value tanh(const Value& x);
 Value exp(const Value& x);
+Value erf(const Value& x);
 Value log(const Value& x);
 Value sqrt(const Value& x);
 Value rsqrt(const Value& x);
@@ -83,6 +84,7 @@ INTQ_INLINE Value evaluate_gelu(std::span<const Value> values) {
 INTQ_INLINE Value sigmoid(const Value& x) { return call(unary_function<TableFunction::sigmoid>, x); }
 INTQ_INLINE Value tanh(const Value& x) { return call(unary_function<TableFunction::tanh>, x); }
 INTQ_INLINE Value exp(const Value& x) { return call(unary_function<TableFunction::exp>, x); }
+INTQ_INLINE Value erf(const Value& x) { return call(unary_function<TableFunction::erf>, x); }
 INTQ_INLINE Value log(const Value& x) { return call(unary_function<TableFunction::log>, x); }
 INTQ_INLINE Value sqrt(const Value& x) { return call(unary_function<TableFunction::sqrt>, x); }
 INTQ_INLINE Value rsqrt(const Value& x) { return call(unary_function<TableFunction::rsqrt>, x); }

@@ -45,12 +45,20 @@ private:
 /// ConvReLU2d, ConvReLU62d, ConvAdd2d, ConvAddReLU2d, ConvAddReLU62d.
 using FusedConv2d = Fused<Conv2d>;
 
+/// Padding along one axis. One number is that of both ends; {k - 1, 0} is that of a causal convolution.
+struct Padding1d {
+    index_t before = 0, behind = 0;
+    constexpr Padding1d(index_t both_ends = 0) noexcept : before(both_ends), behind(both_ends) {}
+    constexpr Padding1d(index_t first, index_t last) noexcept : before(first), behind(last) {}
+    friend constexpr bool operator==(const Padding1d&, const Padding1d&) = default;
+};
+
 struct Conv1dOptions {
     index_t in_channels = 1;
     index_t out_channels = 1;
     index_t kernel = 1;
     index_t stride = 1;
-    index_t padding = 0;  // on both sides
+    Padding1d padding{};
     index_t dilation = 1;
     index_t groups = 1;
     bool bias = true;
@@ -68,7 +76,7 @@ public:
     Window2d window() const noexcept {
         return {{1, options_.kernel},
                 {1, options_.stride},
-                {0, options_.padding, 0, options_.padding},
+                {0, options_.padding.before, 0, options_.padding.behind},
                 {1, options_.dilation}};
     }
     INTQ_INLINE Tensor apply(const Tensor& x, const Tensor& weight) const override;
@@ -109,7 +117,7 @@ struct ConvTranspose1dOptions {
     index_t out_channels = 1;
     index_t kernel = 1;
     index_t stride = 1;
-    index_t padding = 0;  // is cut off on both sides
+    Padding1d padding{};  // is cut off
     index_t output_padding = 0;
     index_t dilation = 1;
     index_t groups = 1;
@@ -128,7 +136,7 @@ public:
     ConvTranspose2dOptions as_2d() const noexcept {
         const Window2d window{{1, options_.kernel},
                               {1, options_.stride},
-                              {0, options_.padding, 0, options_.padding},
+                              {0, options_.padding.before, 0, options_.padding.behind},
                               {1, options_.dilation}};
         return {options_.in_channels,         options_.out_channels, window,
                 {0, options_.output_padding}, options_.groups,       options_.bias};

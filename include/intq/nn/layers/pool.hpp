@@ -34,7 +34,7 @@ private:
 /// PoolDivisor::kernel_cells is PyTorch's count_include_pad = true.
 class AvgPool2d : public Cloneable<AvgPool2d> {
 public:
-    /// @param ceil_mode  as of MaxPool2d; with padding that counts it is refused where it changes the windows
+    /// @param ceil_mode  as of MaxPool2d; what a window reaches beyond the padding counts in no divisor
     explicit AvgPool2d(const Window2d& window, PoolDivisor divisor = PoolDivisor::kernel_cells, bool ceil_mode = false);
 
     std::string type_name() const override { return "AvgPool2d"; }
@@ -44,7 +44,7 @@ public:
     PoolDivisor divisor() const noexcept { return divisor_; }
     bool ceil_mode() const noexcept { return ceil_mode_; }
     /// Window and divisor on images of a size.
-    INTQ_INLINE float_operators::AverageWindow window_on(Size2d in) const;
+    INTQ_INLINE float_operators::AverageWindow window_on(Size2d in) const noexcept;
 
 private:
     Window2d window_;
@@ -127,16 +127,16 @@ INTQ_INLINE AvgPool2d::AvgPool2d(const Window2d& window, PoolDivisor divisor, bo
     throw_if_failed(check_window(window, OpKind::avg_pool2d), "AvgPool2d");
 }
 
-INTQ_INLINE float_operators::AverageWindow AvgPool2d::window_on(Size2d in) const {
-    const float_operators::AverageWindow average{window_, divisor_};
+INTQ_INLINE float_operators::AverageWindow AvgPool2d::window_on(Size2d in) const noexcept {
+    const float_operators::AverageWindow average{window_, divisor_, {}};
     return ceil_mode_ ? float_operators::ceil_average(average, in) : average;
 }
 
 INTQ_INLINE Value AvgPool2d::forward(Arguments arguments) {
     const Tensor& x = arguments.tensor(0);
     const auto average =
-        x.rank() == 4 ? window_on({x.extent(2), x.extent(3)}) : float_operators::AverageWindow{window_, divisor_};
-    return float_operators::avg_pool2d(x, average.window, average.divisor);
+        x.rank() == 4 ? window_on({x.extent(2), x.extent(3)}) : float_operators::AverageWindow{window_, divisor_, {}};
+    return float_operators::avg_pool2d(x, average);
 }
 
 INTQ_INLINE AdaptiveAvgPool2d::AdaptiveAvgPool2d(Size2d output) : output_(output) {
@@ -166,8 +166,7 @@ INTQ_INLINE AvgPool1d::AvgPool1d(const PoolWindow1d& window, PoolDivisor divisor
 
 INTQ_INLINE Value AvgPool1d::forward(Arguments arguments) {
     return float_operators::pool_line(arguments.tensor(0), "avg_pool1d", [&](const Tensor& image) {
-        const auto average = window_on({1, image.extent(3)});
-        return float_operators::avg_pool2d(image, average.window, average.divisor);
+        return float_operators::avg_pool2d(image, window_on({1, image.extent(3)}));
     });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// max_pool2d, avg_pool2d, adaptive_avg_pool2d and the mean of images on codes. Layer: quantization.
+// max_pool2d, avg_pool2d, adaptive_avg_pool2d and the mean of images on codes. Long because averages have several forms
+// on codes. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 #define INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 
@@ -47,13 +48,22 @@ private:
     Window2d window_;
 };
 
+/// An average as a target computes it.
+struct AverageForm {
+    Window2d window{};
+    PoolDivisor divisor = PoolDivisor::kernel_cells;
+    Padding2d written{};  // padding that becomes a part of the image before: zero points, which count
+};
+
 class AvgPoolStep : public FloatBackedStep {
 public:
     /// @param flattens  the output is (N, C): only of a window that is the whole image or line
-    AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens = false);
+    AvgPoolStep(FloatCall call, const AverageForm& form, bool flattens = false);
     OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
-    const Window2d& window() const noexcept { return window_; }
-    PoolDivisor divisor() const noexcept { return divisor_; }
+    /// On the image with written().
+    const Window2d& window() const noexcept { return form_.window; }
+    PoolDivisor divisor() const noexcept { return form_.divisor; }
+    const Padding2d& written() const noexcept { return form_.written; }
     /// The same average as ONNX Runtime's QLinearAveragePool computes it, on targets that have its rule.
     std::shared_ptr<const AvgPoolStep> of_values() const;
     INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
@@ -62,11 +72,11 @@ public:
 
 private:
     float part_of_cell() const noexcept;
+    std::int32_t image(Lowering& l, const QuantizedNode& node) const;
     std::int32_t add_sum_of_cells(Lowering& l, const QuantizedNode& node) const;
     std::int32_t add_average_on_grid(Lowering& l, const QuantizedNode& node) const;
 
-    Window2d window_;
-    PoolDivisor divisor_;
+    AverageForm form_;
     bool flattens_, of_values_ = false;
 };
 
@@ -91,6 +101,7 @@ private:
 #    include "intq/quantization/operators/lowering.hpp"
 #    include "intq/quantization/operators/on_grid.hpp"
 #    include "intq/quantization/operators/reference.hpp"
+#    include "intq/quantization/operators/resize.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -166,8 +177,8 @@ INTQ_INLINE void MaxPoolStep::lower(Lowering& l, const QuantizedNode& node) cons
     l.set(node, add_max_pool(l.builder(), l.input(node), window_, Lowering::layer(node)));
 }
 
-INTQ_INLINE AvgPoolStep::AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens)
-    : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor), flattens_(flattens) {}
+INTQ_INLINE AvgPoolStep::AvgPoolStep(FloatCall call, const AverageForm& form, bool flattens)
+    : FloatBackedStep(std::move(call)), form_(form), flattens_(flattens) {}
 
 INTQ_INLINE std::shared_ptr<const AvgPoolStep> AvgPoolStep::of_values() const {
     auto step = std::make_shared<AvgPoolStep>(*this);
@@ -176,12 +187,21 @@ INTQ_INLINE std::shared_ptr<const AvgPoolStep> AvgPoolStep::of_values() const {
 }
 
 INTQ_INLINE float AvgPoolStep::part_of_cell() const noexcept {
-    return arith::fdiv(1.0f, static_cast<float>(window_.kernel.height * window_.kernel.width));
+    return arith::fdiv(1.0f, static_cast<float>(form_.window.kernel.height * form_.window.kernel.width));
+}
+
+/// The program's tensor for the input, with the padding that counts.
+INTQ_INLINE std::int32_t AvgPoolStep::image(Lowering& l, const QuantizedNode& node) const {
+    const std::int32_t x = l.input(node);
+    if (form_.written == Padding2d{}) return x;
+    const program::LayerName layer = Lowering::layer(node);
+    const std::int32_t zero_point = l.builder().at(x).qparams.zero_point();
+    return add_pad(l.builder(), x, {form_.written, {1, 1}, zero_point}, {layer.name + ".pad", layer.type});
 }
 
 INTQ_INLINE std::optional<OwnedQParams> AvgPoolStep::accumulator_qparams(const QuantizedTensor& input,
                                                                          const Shape& output) const {
-    if (!(window_.padding == Padding2d{})) return std::nullopt;
+    if (!(form_.window.padding == Padding2d{}) || !(form_.written == Padding2d{})) return std::nullopt;
     const float scale = arith::fmul(input.qparams.scale(), part_of_cell());
     return OwnedQParams::per_channel(std::vector<float>(static_cast<std::size_t>(output[1]), scale), 1, DType::int32);
 }
@@ -191,9 +211,9 @@ INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const Quanti
     const std::int32_t x = l.input(node);
     const index_t channels = l.builder().at(x).shape[1];
     ConvLayer conv;
-    conv.window = window_;
+    conv.window = form_.window;
     conv.groups = channels;
-    conv.weight = Tensor::zeros(Shape(channels, 1, window_.kernel.height, window_.kernel.width), DType::int8);
+    conv.weight = Tensor::zeros(Shape(channels, 1, form_.window.kernel.height, form_.window.kernel.width), DType::int8);
     for (std::int8_t& code : conv.weight.flat<std::int8_t>()) code = 1;
     conv.weight_qparams = OwnedQParams::per_channel(
         std::vector<float>(static_cast<std::size_t>(channels), part_of_cell()), 0, DType::int8);
@@ -207,27 +227,28 @@ INTQ_INLINE std::int32_t AvgPoolStep::add_average_on_grid(Lowering& l, const Qua
     program::ProgramBuilder& builder = l.builder();
     const program::LayerName layer = Lowering::layer(node);
     const std::int32_t fine =
-        add_fine_codes(builder, l.input(node), kind(), l.qparams(node), {layer.name + ".fine", layer.type});
+        add_fine_codes(builder, image(l, node), kind(), l.qparams(node), {layer.name + ".fine", layer.type});
     const bool is_fine = builder.at(fine).dtype != l.quantized().input(node, 0).dtype;
     OwnedQParams grid = l.quantized().input(node, 0).qparams;
     if (is_fine) grid = OwnedQParams::per_tensor(builder.at(fine).qparams.scale(), DType::int16);
     const std::int32_t average =
-        add_avg_pool(builder, fine, window_, divisor_, grid, {layer.name + ".average", layer.type});
+        add_avg_pool(builder, fine, form_.window, form_.divisor, grid, {layer.name + ".average", layer.type});
     return add_on_grid(builder, average, l.qparams(node), {}, layer);
 }
 
 INTQ_INLINE void AvgPoolStep::lower(Lowering& l, const QuantizedNode& node) const {
     const program::LayerName layer = Lowering::layer(node);
     const bool keeps_scale = l.builder().target().average == arith::AverageRule::divide_codes;
-    std::int32_t image = -1;
+    const bool has_padding = !(form_.window.padding == Padding2d{});
+    std::int32_t result = -1;
     if (l.qparams(node).dtype == DType::int32)
-        image = add_sum_of_cells(l, node);
-    else if (keeps_scale && !(window_.padding == Padding2d{}) && !keeps_grid(l.quantized(), node))
-        image = add_average_on_grid(l, node);
+        result = add_sum_of_cells(l, node);
+    else if (keeps_scale && has_padding && !keeps_grid(l.quantized(), node))
+        result = add_average_on_grid(l, node);
     else
-        image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), l.output_codes(node),
-                             layer, of_values_);
-    l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
+        result = add_avg_pool(l.builder(), image(l, node), form_.window, form_.divisor, l.qparams(node),
+                              l.output_codes(node), layer, of_values_);
+    l.set(node, flattens_ ? l.builder().flatten(result, layer) : result);
 }
 
 namespace operators {
@@ -242,12 +263,29 @@ INTQ_INLINE StepPtr make_max_pool(const StepRequest& request) {
     return std::make_shared<MaxPoolStep>(request.call, pool.window_on(image_size(request)));
 }
 
-/// Whether the target divides as asked, any scale shows.
-INTQ_INLINE void check_avg_pool(const StepRequest& request) {
+INTQ_INLINE bool divides_codes(const arith::PolicyRecord& target) {
+    return target.average == arith::AverageRule::divide_codes;
+}
+
+/// Padding that counts is written where ceil mode has it count in a part of the windows, and where the target divides
+/// by the cells of the image.
+INTQ_INLINE AverageForm average_form(const StepRequest& request) {
     const auto& pool = dynamic_cast<const nn::AvgPool2d&>(*request.module);
     const bool knows_size = request.inputs.at(0)->shape.rank != 0;
-    const auto [window, divisor] = knows_size ? pool.window_on(image_size(request))
-                                              : nn::float_operators::AverageWindow{pool.window(), pool.divisor()};
+    const auto average = knows_size ? pool.window_on(image_size(request))
+                                    : nn::float_operators::AverageWindow{pool.window(), pool.divisor(), {}};
+    AverageForm form{average.window, average.divisor, average.counted};
+    if (divides_codes(request.target) && average.divisor == PoolDivisor::kernel_cells)
+        form.written = average.window.padding;
+    Padding2d& rest = form.window.padding;
+    rest = {rest.top - form.written.top, rest.left - form.written.left, rest.bottom - form.written.bottom,
+            rest.right - form.written.right};
+    return form;
+}
+
+/// Whether the target divides as asked, any scale shows.
+INTQ_INLINE void check_avg_pool(const StepRequest& request) {
+    const auto [window, divisor, written] = average_form(request);
     arith::CodesOf like = program::ProgramBuilder::codes_of(request.inputs.at(0)->qparams);
     like.scale = 1.0f;
     const auto average = arith::make_average(
@@ -258,8 +296,7 @@ INTQ_INLINE void check_avg_pool(const StepRequest& request) {
 
 INTQ_INLINE StepPtr make_avg_pool(const StepRequest& request) {
     check_avg_pool(request);
-    const auto average = dynamic_cast<const nn::AvgPool2d&>(*request.module).window_on(image_size(request));
-    return std::make_shared<AvgPoolStep>(request.call, average.window, average.divisor);
+    return std::make_shared<AvgPoolStep>(request.call, average_form(request));
 }
 
 INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
@@ -273,7 +310,7 @@ INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
                             " x " + std::to_string(out.width) +
                             " has windows of different size; only even splits have an integer form");
     const Size2d kernel{size.height / out.height, size.width / out.width};
-    return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells);
+    return std::make_shared<AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}});
 }
 
 /// Over height and width of images.
@@ -300,15 +337,12 @@ INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
     check_mean(request);
     const nn::Arguments arguments = request.arguments();
     const Size2d kernel = image_size(request);
-    return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells,
+    return std::make_shared<AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}},
                                          !nn::detail::flag(arguments, 2));
 }
 
 template <class Pool> Window2d window_of(const nn::Module& module) {
     return dynamic_cast<const Pool&>(module).window();
-}
-INTQ_INLINE bool divides_codes(const arith::PolicyRecord& target) {
-    return target.average == arith::AverageRule::divide_codes;
 }
 INTQ_INLINE bool sums_codes(const arith::PolicyRecord& target) {
     return target.average == arith::AverageRule::float_scale_sum;

@@ -36,6 +36,7 @@ std::int32_t add_interpolate_of_values(program::ProgramBuilder& builder, std::in
                                        const OwnedQParams& output, const arith::OutputCodes& codes,
                                        const program::LayerName& layer);
 
+/// @param x    images, or (N, C, L) as images of one row
 /// @param pad  its fill is a code; the scale stays
 std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
                      const program::LayerName& layer);
@@ -135,13 +136,15 @@ INTQ_INLINE std::shared_ptr<const InterpolateStep> InterpolateStep::of_values() 
 
 INTQ_INLINE std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
                                  const program::LayerName& layer) {
-    builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
+    if (in.shape.rank != 3) builder.require_image(x, layer);
     builder.check_use({OpKind::pad, in.dtype, DType::none, in.dtype}, layer);
-    const Size2d size{in.shape[2], in.shape[3]};
+    const Size2d size = kernels::detail::image_of(in.shape).size;
     throw_if_failed(kernels::check_pad(pad, size, OpKind::pad), layer.name);
     const Size2d out = kernels::padded_size(pad, size);
-    const Shape shape(in.shape[0], in.shape[1], out.height, out.width);
+    Shape shape = in.shape;
+    if (in.shape.rank == 4) shape[2] = out.height;
+    shape[in.shape.rank - 1] = out.width;
     return builder.push(OpKind::pad, {x}, builder.tensor(in.dtype, shape, in.qparams, layer), builder.keep_params(pad),
                         layer);
 }
@@ -214,9 +217,12 @@ INTQ_INLINE double pad_value(const StepRequest& request) {
 INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
     const auto sides = nn::detail::integers_of(request.arguments()[1]);
     const Shape& in = request.inputs.at(0)->shape;
-    if ((in.rank != 0 && in.rank != 4) || sides.size() > 4 || sides.size() % 2 != 0)
-        throw request.error("a pad has an integer form for height and width of (N, C, H, W), given " +
-                            std::to_string(sides.size()) + " numbers" + (in.rank == 0 ? "" : " for " + to_string(in)));
+    const std::size_t most = in.rank == 3 ? 2 : in.rank == 0 || in.rank == 4 ? 4 : 0;
+    if (sides.size() > most || sides.size() % 2 != 0)
+        throw request.error(
+            "a pad has an integer form for height and width of (N, C, H, W) and for the last axis of (N, C, L), "
+            "given " +
+            std::to_string(sides.size()) + " numbers" + (in.rank == 0 ? "" : " for " + to_string(in)));
     constexpr double mask = -std::numeric_limits<double>::infinity();
     if (const double value = pad_value(request); !std::isfinite(value) && value != mask)
         throw request.error("a pad with " + std::to_string(value) +

@@ -65,7 +65,7 @@ template <class T> void avg_pool2d_backward(GradientContext& context) {
     const auto pool = context.module_as<nn::AvgPool2d>().window_on(size);
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
         const auto cells = nn::float_operators::detail::window_cells(pool.window, size, i, j);
-        const index_t count = nn::float_operators::detail::window_divisor(pool.window, cells, pool.divisor);
+        const index_t count = nn::float_operators::detail::window_divisor(pool, size, i, j);
         spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(count));
     });
 }

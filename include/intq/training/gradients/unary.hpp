@@ -66,6 +66,8 @@ INTQ_INLINE double table_derivative(TableFunction function, double x, double slo
             return 1.0 - f(TableFunction::tanh) * f(TableFunction::tanh);
         case TableFunction::exp:
             return f(TableFunction::exp);
+        case TableFunction::erf:  // 2/√π·exp(-x²)
+            return 1.12837916709551257390 * std::exp(-x * x);
         case TableFunction::gelu_erf:  // Φ(x) + x·φ(x)
             return 0.5 * (1.0 + std::erf(x * 0.70710678118654752440)) +
                    x * 0.39894228040143267794 * std::exp(-0.5 * x * x);

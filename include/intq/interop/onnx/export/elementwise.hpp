@@ -156,6 +156,8 @@ INTQ_INLINE std::string write_unary(NodeExport& node) {
             return plain("Tanh");
         case TableFunction::exp:
             return plain("Exp");
+        case TableFunction::erf:
+            return plain("Erf");
         case TableFunction::log:
             return plain("Log");
         case TableFunction::sqrt:

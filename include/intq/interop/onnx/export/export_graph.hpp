@@ -73,6 +73,7 @@ public:
 
     void write(GraphWriter& writer) {
         writer_ = &writer;
+        writer.leave_open(open_extents_of(options_, inputs_));
         values_.clear();
         tensors_.clear();
         for (const std::vector<std::string>* names : {&inputs_, &outputs_})
@@ -118,23 +119,33 @@ private:
         call.op = graph::operator_of(node, model_);
         set_module(call, graph::module_of(node, model_));
         call.name = node.op() == graph::Op::call_module ? node.target() : node.name();
-        for (const graph::Argument& argument : node.args()) call.arguments.push_back(argument_of(argument));
+        for (const graph::Argument& argument : node.args()) call.arguments.push_back(argument_of(node, argument));
         call.output = node.outputs()[0].shape;
         return call;
     }
 
-    ExportArgument argument_of(const graph::Argument& argument) {
+    static ExportArgument shape_argument(const graph::Node& reader, const graph::Node& shape) {
+        ExportArgument result;
+        result.constant = graph::shape_value(shape);
+        result.follows_shape = true;
+        result.follows_samples = graph::reads_samples(shape);
+        if (const auto extent = graph::extent_of(shape); extent && extent->value == reader.args()[0].node())
+            result.copied_axis = extent->axis;
+        return result;
+    }
+
+    ExportArgument argument_of(const graph::Node& reader, const graph::Argument& argument) {
         ExportArgument result;
         if (const graph::NodeRef* ref = argument.ref()) {
             if (graph::gives_shape(*ref->node)) {
-                result.constant = graph::shape_value(*ref->node);
+                result = shape_argument(reader, *ref->node);
             } else {
                 result.values = values_of(*ref->node);
                 result.shape = ref->node->outputs()[0].shape;
             }
         } else if (const graph::ArgumentList* list = argument.list()) {
             result.is_list = true;
-            for (const graph::Argument& item : *list) result.list.push_back(argument_of(item));
+            for (const graph::Argument& item : *list) result.list.push_back(argument_of(reader, item));
         } else {
             std::visit(
                 [&](const auto& content) {

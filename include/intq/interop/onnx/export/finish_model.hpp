@@ -23,6 +23,9 @@ inline namespace INTQ_HOSTED_ABI {
 Model make_model(const ExportOptions& options, const std::string& name,
                  const std::function<void(GraphWriter&, Model&)>& write);
 
+/// Which extents of these inputs dynamic_axes leaves open.
+OpenExtents open_extents_of(const ExportOptions& options, const std::vector<std::string>& inputs);
+
 /// Throws for what ONNX's own checker refuses of a graph: a value that is read before it is made, two values or nodes
 /// of one name, an output that nothing makes, a domain that is not imported, a tensor whose bytes are not what its dims
 /// say.
@@ -99,6 +102,14 @@ INTQ_INLINE void add_domains(const GraphWriter& writer, const ExportOptions& opt
 }
 
 }  // namespace detail
+
+INTQ_INLINE OpenExtents open_extents_of(const ExportOptions& options, const std::vector<std::string>& inputs) {
+    OpenExtents open;
+    for (const std::string& input : inputs)
+        if (const auto axes = options.dynamic_axes.find(input); axes != options.dynamic_axes.end())
+            for (const auto& [axis, name] : axes->second) (axis == 0 ? open.samples : open.others) = true;
+    return open;
+}
 
 INTQ_INLINE Model make_model(const ExportOptions& options, const std::string& name,
                              const std::function<void(GraphWriter&, Model&)>& write) {

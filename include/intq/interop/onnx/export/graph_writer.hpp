@@ -23,12 +23,20 @@ struct NeededOpset {
     std::string reason{};  // "a scale for each channel, of \"conv1\""
 };
 
+/// Which extents a file leaves open, so that no node may hold those of the example.
+struct OpenExtents {
+    bool samples = false;  // axis 0 of an input
+    bool others = false;   // any other axis
+};
+
 class GraphWriter {
 public:
     /// @param opset  that the nodes are written for
     explicit GraphWriter(std::int64_t opset) : opset_(opset) {}
 
     std::int64_t opset() const noexcept { return opset_; }
+    const OpenExtents& open() const noexcept { return open_; }
+    void leave_open(const OpenExtents& open) noexcept { open_ = open; }
     /// Says that the model needs an opset.
     void need(std::int64_t opset, const std::string& reason);
     const NeededOpset& needed() const noexcept { return needed_; }
@@ -67,6 +75,7 @@ private:
     static std::string unique(std::set<std::string>& taken, const std::string& name);
 
     std::int64_t opset_;
+    OpenExtents open_;
     NeededOpset needed_;
     Graph graph_;
     std::set<std::string> node_names_, value_names_, made_, parameters_;

@@ -39,6 +39,7 @@ void stub(NodeExport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_export)
 
+#    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
 #    include <limits>
@@ -72,17 +73,61 @@ INTQ_INLINE void write_flatten(NodeExport& node) {
     node.set_result(node.add("Flatten", {node.value()}, {integer_attribute("axis", 1)}));
 }
 
-INTQ_INLINE void write_reshape(NodeExport& node) {
-    const Shape &in = node.shape(), &out = node.output_shape();
-    std::vector<std::int64_t> dims(out.extents.begin(), out.extents.begin() + out.rank);
-    const bool keeps_samples = in.rank > 0 && out.rank > 0 && in[0] == out[0];
-    if (keeps_samples && in.rank > 1 && out.rank == 2) return write_flatten(node);
-    if (keeps_samples) dims[0] = 0;  // copied
+/// The extents that a call gives a reshape, one by one.
+INTQ_INLINE std::vector<ExportArgument> target_of(const NodeExport& node) {
+    const std::vector<ExportArgument>& arguments = node.call().arguments;
+    if (arguments.size() != 2) return {arguments.begin() + 1, arguments.end()};
+    if (!arguments[1].constant.is_tuple()) return arguments[1].is_list ? arguments[1].list : std::vector{arguments[1]};
+    std::vector<ExportArgument> target;
+    for (const nn::Value& extent : arguments[1].constant.tuple()) {
+        target.push_back({.constant = extent, .follows_shape = arguments[1].follows_shape});
+        target.back().follows_samples = arguments[1].follows_samples && target.size() == 1;
+    }
+    return target;
+}
+
+/// What a target holds where extents stay open: 0 copies one of the input, and -1 is what is left.
+///
+/// @param target  as the call gives it; all of `dims`, which are those of the example
+INTQ_INLINE void leave_open(const NodeExport& node, const std::vector<ExportArgument>& target,
+                            std::vector<std::int64_t>& dims) {
+    const OpenExtents& open = node.open();
+    const auto is_left = [&](std::size_t i) { return !target[i].follows_shape && target[i].constant.integer() == -1; };
+    std::size_t left = 0;
+    while (left < target.size() && !is_left(left)) ++left;
+    const bool has_left = left < target.size();
+    // A 1 that the call gives beside a -1 is an axis of its own, also where the example is one sample.
+    const bool is_one = has_left && left != 0 && !target[0].follows_shape && dims[0] == 1;
+    bool keeps_samples = node.shape().rank > 0 && node.shape()[0] == dims[0] && !(open.samples && is_one);
+    if (open.others && left == 0) keeps_samples = false;
+    if (keeps_samples) dims[0] = 0;
+    std::size_t computed = dims.size();
+    for (std::size_t i = keeps_samples ? 1 : 0; i < dims.size(); ++i) {
+        if (!node.is_open(target[i])) continue;
+        const bool copies = target[i].copied_axis == static_cast<int>(i);
+        if (!copies && std::exchange(computed, i) != dims.size())
+            throw node.error("two extents of its target are computed from what dynamic_axes leaves open");
+        dims[i] = copies ? 0 : -1;
+    }
+    if (!has_left || computed < dims.size() || (left == 0 && keeps_samples)) return;
+    if (open.others || (open.samples && !keeps_samples)) dims[left] = -1;
+}
+
+INTQ_INLINE void write_target(NodeExport& node, const std::vector<std::int64_t>& dims) {
+    if (node.shape().rank > 1 && dims.size() == 2 && dims[0] == 0) return write_flatten(node);
     const std::string shape = node.integers("shape", dims);
     node.set_result(node.add("Reshape", {node.value(), shape}));
 }
 
-INTQ_INLINE void reshape(NodeExport& node) { write_reshape(node); }
+INTQ_INLINE std::vector<std::int64_t> extents_of(const Shape& shape) {
+    return {shape.extents.begin(), shape.extents.begin() + shape.rank};
+}
+
+INTQ_INLINE void reshape(NodeExport& node) {
+    std::vector<std::int64_t> dims = extents_of(node.output_shape());
+    if (!dims.empty()) leave_open(node, target_of(node), dims);
+    write_target(node, dims);
+}
 
 INTQ_INLINE void flatten(NodeExport& node) {
     const auto* module = node.module_if<nn::Flatten>();
@@ -91,8 +136,18 @@ INTQ_INLINE void flatten(NodeExport& node) {
     const std::int64_t start = module != nullptr ? module->start_axis() : arguments.integer(1, 0);
     const std::int64_t end = module != nullptr ? module->end_axis() : arguments.integer(2, -1);
     const std::int64_t rank = node.shape().rank;
-    if (rank < 2 || node.axis(start) != 1 || node.axis(end) != rank - 1) return write_reshape(node);
-    write_flatten(node);
+    if (rank > 1 && node.axis(start) == 1 && node.axis(end) == rank - 1) return write_flatten(node);
+    std::vector<std::int64_t> dims = extents_of(node.output_shape());
+    if (rank > 0 && node.shape()[0] == dims[0])
+        dims[0] = 0;  // copied
+    else if (rank > 0 && node.open().samples)
+        dims[0] = -1;  // joined with others
+    if (rank > 0 && node.open().others && dims[0] == 0) {
+        const auto first = dims.begin() + node.axis(start);
+        std::fill(dims.begin(), first, 0);
+        *first = -1;
+    }
+    write_target(node, dims);
 }
 
 INTQ_INLINE void write_transpose(NodeExport& node, std::vector<std::int64_t> axes) {

@@ -32,6 +32,9 @@ struct ExportArgument {
     nn::Value constant{};
     std::vector<ExportArgument> list{};
     bool is_list = false;
+    // Of a constant that was computed from the shapes of values:
+    bool follows_shape = false, follows_samples = false;  // from any extent, and from one of axis 0
+    int copied_axis = -1;                                 // the extent of this axis of argument 0, as it is
 };
 
 /// Weight and bias of a layer as the file is to hold them.
@@ -64,6 +67,9 @@ public:
     const ExportedCall& call() const noexcept { return call_; }
     GraphWriter& writer() noexcept { return writer_; }
     std::int64_t opset() const noexcept { return writer_.opset(); }
+    const OpenExtents& open() const noexcept { return writer_.open(); }
+    /// Whether an argument is a number that differs where the file leaves extents open.
+    bool is_open(const ExportArgument& argument) const noexcept;
     /// Says that what is written here needs an opset.
     void need(std::int64_t opset, const std::string& what);
     Error error(const std::string& sentence) const { return Error(call_.where, sentence); }
@@ -140,6 +146,7 @@ FileTensor to_file_tensor(const std::string& name, const Tensor& tensor);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_export)
 
+#    include <algorithm>
 #    include <utility>
 
 #    include "intq/io/error.hpp"
@@ -155,6 +162,13 @@ INTQ_INLINE void set_module(ExportedCall& call, const nn::Module* module) {
     call.op = layer->operator_name();
     call.layer.weight = layer->weight();
     call.layer.bias = layer->bias();
+}
+
+INTQ_INLINE bool NodeExport::is_open(const ExportArgument& argument) const noexcept {
+    if (argument.is_list)
+        return std::any_of(argument.list.begin(), argument.list.end(),
+                           [&](const ExportArgument& item) { return is_open(item); });
+    return (argument.follows_samples && open().samples) || (argument.follows_shape && open().others);
 }
 
 INTQ_INLINE Attribute integer_attribute(const std::string& name, std::int64_t value) { return {name, value}; }

@@ -85,6 +85,8 @@ INTQ_INLINE void adaptive_average_pool(NodeExport& node) {
     const Size2d out = node.module<nn::AdaptiveAvgPool2d>().output();
     const Shape& in = node.shape();
     if (out == Size2d{1, 1}) return node.set_result(node.add("GlobalAveragePool", {node.value()}));
+    if (node.open().others)
+        throw node.error("its windows follow from the size of the image, which dynamic_axes may leave open");
     const Size2d size{in.rank == 4 ? in[2] : 1, in[in.rank - 1]};
     if (size.height % out.height != 0 || size.width % out.width != 0)
         throw node.error("its windows differ in size, because " + std::to_string(size.height) + " x " +
@@ -148,10 +150,12 @@ INTQ_INLINE void interpolate(NodeExport& node) {
     const nn::InterpolateOptions options =
         module != nullptr ? module->options() : nn::detail::interpolate_options(nn::Arguments(values));
     const Shape &in = node.shape(), &out = node.output_shape();
+    const OpenExtents& open = node.open();
     node.need(13, "Resize");
     std::vector<std::string> inputs{node.value(), ""};
+    std::vector<Attribute> attributes = resize_attributes(node, options.rule);
     const bool is_multiple = options.size && out[2] % in[2] == 0 && out[3] % in[3] == 0;
-    if (options.scale_factor || is_multiple) {
+    if (options.scale_factor || (is_multiple && !open.others)) {
         // A whole factor means the same as the size, and leaves the number of samples open.
         const auto factor = [&](double given, int axis) {
             return static_cast<float>(options.scale_factor ? given : static_cast<double>(out[axis] / in[axis]));
@@ -159,11 +163,16 @@ INTQ_INLINE void interpolate(NodeExport& node) {
         const nn::ScaleFactor given = options.scale_factor.value_or(nn::ScaleFactor{});
         inputs.push_back(
             node.constant<float>("scales", {4}, {1.0f, 1.0f, factor(given.height, 2), factor(given.width, 3)}));
+    } else if (open.samples || open.others) {
+        node.need(18, "the size of a Resize for any number of samples");
+        inputs.emplace_back();
+        inputs.push_back(node.integers("sizes", {out[2], out[3]}));
+        attributes.insert(attributes.begin(), integers_attribute("axes", {2, 3}));
     } else {
         inputs.emplace_back();
         inputs.push_back(node.integers("sizes", {in[0], in[1], out[2], out[3]}));
     }
-    node.set_result(node.add("Resize", std::move(inputs), resize_attributes(node, options.rule)));
+    node.set_result(node.add("Resize", std::move(inputs), std::move(attributes)));
 }
 
 }  // namespace INTQ_HOSTED_ABI

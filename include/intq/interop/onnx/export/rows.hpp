@@ -42,6 +42,7 @@ inline constexpr ExportRow export_rows[] = {
     {"BNReLU62d", &exports::batch_norm},
     {"BNReLU3d", &exports::batch_norm},
     {"BNReLU63d", &exports::batch_norm},
+    {"layer_norm", &exports::layer_norm},
     {"add", &exports::add},
     {"add_relu", &exports::add_relu},
     {"sub", &exports::sub},
@@ -91,6 +92,7 @@ WrittenCall write_call(const ExportedCall& call, GraphWriter& writer);
 #if INTQ_DEFINES(interop_onnx_export)
 
 #    include <algorithm>
+#    include <cstddef>
 #    include <iterator>
 
 #    include "intq/io/error.hpp"
@@ -110,11 +112,22 @@ INTQ_INLINE ExportRow export_row_of(const ExportedCall& call) {
     throw Error(call.where, "the operator " + call.op + " has no ONNX operator that the library writes");
 }
 
+/// A reshape leaves open what is computed from shapes; other operators would hold the numbers of the example.
+INTQ_INLINE void check_open_arguments(const NodeExport& node) {
+    const std::vector<ExportArgument>& arguments = node.call().arguments;
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+        if (node.is_open(arguments[i]))
+            throw node.error("its argument " + std::to_string(i + 1) +
+                             " is computed from an extent that dynamic_axes leaves open, and the file would hold the "
+                             "number of the example; leave that extent out of dynamic_axes");
+}
+
 }  // namespace detail
 
 INTQ_INLINE WrittenCall write_call(const ExportedCall& call, GraphWriter& writer) {
     const ExportRow row = detail::export_row_of(call);
     NodeExport node(call, writer);
+    if (row.write != &exports::reshape) detail::check_open_arguments(node);
     row.write(node);
     if (call.activation != Activation::none)
         node.set_result(exports::activate(node, node.results().at(0), call.activation));

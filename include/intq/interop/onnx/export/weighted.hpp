@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How layers with weights are written: Conv, ConvTranspose, Gemm, MatMul, BatchNormalization; with the add and the
-// clamp that are fused into them. Layer: interop.
+// How layers with weights are written: Conv, ConvTranspose, Gemm, MatMul, BatchNormalization, LayerNormalization; with
+// the add and the clamp that are fused into them. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_EXPORT_WEIGHTED_HPP
 #define INTQ_INTEROP_ONNX_EXPORT_WEIGHTED_HPP
 
@@ -24,6 +24,7 @@ void conv_transpose3d(NodeExport& node);
 /// Gemm on (N, C); MatMul, and an Add for the bias, on other ranks.
 void linear(NodeExport& node);
 void batch_norm(NodeExport& node);
+void layer_norm(NodeExport& node);
 
 /// The attributes of a window.
 std::vector<Attribute> window_attributes(const Window2d& window, bool is_line);
@@ -232,6 +233,18 @@ INTQ_INLINE void batch_norm(NodeExport& node) {
     const auto& norm = node.module<nn::BatchNorm>();
     node.name();
     node.set_result(activate(node, write_norm(node, "", node.value(0), norm), norm.activation()));
+}
+
+INTQ_INLINE void layer_norm(NodeExport& node) {
+    const auto& norm = node.module<nn::LayerNorm>();
+    node.need(17, "LayerNormalization");
+    node.name();
+    std::vector<std::string> inputs{node.value(0)};
+    for (const char* parameter : {"weight", "bias"})
+        inputs.push_back(node.parameter(parameter, norm.tensor(parameter)));
+    node.set_result(node.add("LayerNormalization", std::move(inputs),
+                             {integer_attribute("axis", -norm.normalized_shape().rank),
+                              number_attribute("epsilon", static_cast<float>(norm.eps()))}));
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -16,11 +16,22 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The window that a node's attributes say.
+/// A window along one axis of an image.
+struct AxisWindow {
+    index_t kernel = 1, stride = 1, dilation = 1;
+    index_t before = 0, behind = 0;  // the padding
+};
+
+/// The window that a node's attributes say, for each axis of the kernel.
 ///
-/// @param kernel  (height, width)
 /// @throws Error for attributes of another length, for values that no image needs, and for auto_pad where the padding
 ///         depends on an extent that is not known
+std::vector<AxisWindow> read_axes(NodeImport& node, const std::vector<index_t>& kernel);
+Window2d window_of(const AxisWindow& rows, const AxisWindow& columns);
+
+/// The same of images.
+///
+/// @param kernel  (height, width)
 Window2d read_window(NodeImport& node, Size2d kernel);
 /// The same along the one axis of (N, C, L), as a window of one row.
 Window2d read_line_window(NodeImport& node, index_t kernel);
@@ -104,17 +115,6 @@ INTQ_INLINE BothEnds padding_along(const std::string& mode, BothEnds given, inde
     return same_padding(extent, window.kernel, window.stride, window.dilation, mode == "SAME_UPPER");
 }
 
-INTQ_INLINE Padding2d read_padding(NodeImport& node, const Window2d& window) {
-    const std::string mode = node.text("auto_pad", "NOTSET");
-    const auto pads = read_extents(node, "pads", {0, 0, 0, 0}, 0);
-    const auto& [kernel, stride, padding, dilation] = window;
-    const BothEnds rows =
-        padding_along(mode, {pads[0], pads[2]}, node.extent(0, 2), {kernel.height, stride.height, dilation.height});
-    const BothEnds columns =
-        padding_along(mode, {pads[1], pads[3]}, node.extent(0, 3), {kernel.width, stride.width, dilation.width});
-    return {rows.first, columns.first, rows.last, columns.last};
-}
-
 }  // namespace detail
 
 INTQ_INLINE Size2d read_pair(NodeImport& node, std::string_view name, std::int64_t otherwise) {
@@ -122,23 +122,36 @@ INTQ_INLINE Size2d read_pair(NodeImport& node, std::string_view name, std::int64
     return {values[0], values[1]};
 }
 
+INTQ_INLINE std::vector<AxisWindow> read_axes(NodeImport& node, const std::vector<index_t>& kernel) {
+    const std::size_t count = kernel.size();
+    const std::vector<std::int64_t> ones(count, 1);
+    const auto strides = detail::read_extents(node, "strides", ones, 1);
+    const auto dilations = detail::read_extents(node, "dilations", ones, 1);
+    const std::string mode = node.text("auto_pad", "NOTSET");
+    const auto pads = detail::read_extents(node, "pads", std::vector<std::int64_t>(2 * count, 0), 0);
+    std::vector<AxisWindow> axes;
+    for (std::size_t i = 0; i < count; ++i) {
+        const detail::BothEnds ends = detail::padding_along(mode, {pads[i], pads[count + i]}, node.extent(0, 2 + i),
+                                                            {kernel[i], strides[i], dilations[i]});
+        axes.push_back({kernel[i], strides[i], dilations[i], ends.first, ends.last});
+    }
+    return axes;
+}
+
+INTQ_INLINE Window2d window_of(const AxisWindow& rows, const AxisWindow& columns) {
+    return {{rows.kernel, columns.kernel},
+            {rows.stride, columns.stride},
+            {rows.before, columns.before, rows.behind, columns.behind},
+            {rows.dilation, columns.dilation}};
+}
+
 INTQ_INLINE Window2d read_window(NodeImport& node, Size2d kernel) {
-    Window2d window{.kernel = kernel};
-    window.stride = read_pair(node, "strides", 1);
-    window.dilation = read_pair(node, "dilations", 1);
-    window.padding = detail::read_padding(node, window);
-    return window;
+    const std::vector<AxisWindow> axes = read_axes(node, {kernel.height, kernel.width});
+    return window_of(axes[0], axes[1]);
 }
 
 INTQ_INLINE Window2d read_line_window(NodeImport& node, index_t kernel) {
-    const auto single = [&](std::string_view name) { return detail::read_extents(node, name, {1}, 1)[0]; };
-    Window2d window{.kernel = {1, kernel}, .stride = {1, single("strides")}, .dilation = {1, single("dilations")}};
-    const std::string mode = node.text("auto_pad", "NOTSET");
-    const auto pads = detail::read_extents(node, "pads", {0, 0}, 0);
-    const detail::BothEnds ends = detail::padding_along(mode, {pads[0], pads[1]}, node.extent(0, 2),
-                                                        {kernel, window.stride.width, window.dilation.width});
-    window.padding = {0, ends.first, 0, ends.last};
-    return window;
+    return window_of({}, read_axes(node, {kernel})[0]);
 }
 
 INTQ_INLINE Dims window_output_dims(const NodeImport& node, const Window2d& window, index_t channels) {

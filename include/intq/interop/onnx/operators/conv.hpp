@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators with weights: Conv, ConvTranspose, BatchNormalization, Gemm, MatMul. Layer: interop.
+// ONNX operators with weights: Conv, ConvTranspose, Gemm, MatMul. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_CONV_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_CONV_HPP
-
-#include <memory>
 
 #include "intq/core/dtype.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/read/model.hpp"
-#include "intq/nn/layers/norm.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx::operators {
@@ -20,12 +17,8 @@ void conv(NodeImport& node);
 /// The padding must be given as such: auto_pad and output_shape, which derive it from the input's size, are refused.
 void conv_transpose(NodeImport& node);
 
-void batch_normalization(NodeImport& node);
 void gemm(NodeImport& node);
 void matmul(NodeImport& node);
-
-/// BatchNorm2d on images, BatchNorm1d on what is known to have another rank.
-std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options);
 
 /// Whether a constant is one value for each of `count` outputs, or one for all.
 bool is_bias_of(const FileTensor& bias, index_t count);
@@ -39,14 +32,14 @@ Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_operators)
 
-#    include <array>
+#    include <algorithm>
 #    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
+#    include <memory>
 #    include <optional>
 #    include <span>
 #    include <string>
-#    include <string_view>
 #    include <utility>
 #    include <vector>
 
@@ -59,6 +52,7 @@ Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
 #    include "intq/nn/float_operators/conv.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/conv3d.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/weighted.hpp"
@@ -67,10 +61,10 @@ namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Kernel extents of a weight, which the attribute kernel_shape may repeat but not contradict.
-INTQ_INLINE Size2d read_kernel(NodeImport& node, const FileTensor& weight) {
-    const Size2d kernel{weight.dims[2], weight.dims[3]};
-    const auto given = node.integers("kernel_shape", {kernel.height, kernel.width});
-    if (given != std::vector<std::int64_t>{kernel.height, kernel.width})
+INTQ_INLINE std::vector<index_t> read_kernel(NodeImport& node, const FileTensor& weight) {
+    const std::vector<index_t> kernel(weight.dims.begin() + 2, weight.dims.end());
+    const auto given = node.integers("kernel_shape", {kernel.begin(), kernel.end()});
+    if (!std::equal(given.begin(), given.end(), kernel.begin(), kernel.end()))
         throw Error("kernel_shape " + describe_shape(given) + " is not that of the weight, " +
                     describe_shape(weight.dims));
     return kernel;
@@ -101,24 +95,13 @@ INTQ_INLINE void set_weight_and_bias(const NodeImport& node, nn::Weighted& layer
     layer.set_bias(to_tensor(bias, Shape(layer.out_channels())));
 }
 
-/// The number in an attribute of one-dimensional windows.
-INTQ_INLINE index_t read_single(NodeImport& node, std::string_view name, std::int64_t otherwise, std::int64_t least) {
-    return detail::read_extents(node, name, {otherwise}, least)[0];
-}
-
-/// The window of a layer along one axis, with the same padding at both ends.
+/// The window of a layer along one axis.
 template <class Options> void read_line(NodeImport& node, const FileTensor& weight, Options& options) {
-    options.kernel = weight.dims[2];
-    if (read_single(node, "kernel_shape", options.kernel, 1) != options.kernel)
-        throw Error("kernel_shape is not that of the weight, " + describe_shape(weight.dims));
-    options.stride = read_single(node, "strides", 1, 1);
-    options.dilation = read_single(node, "dilations", 1, 1);
-    const auto pads = detail::read_extents(node, "pads", {0, 0}, 0);
-    const std::string mode = node.text("auto_pad", "NOTSET");
-    if (pads[0] != pads[1] || (mode != "NOTSET" && mode != "VALID"))
-        throw Error("along one axis only pads that are equal at both ends are supported, given " +
-                    describe_shape(pads) + " and auto_pad " + in_quotes(mode));
-    options.padding = pads[0];
+    const AxisWindow along = read_axes(node, read_kernel(node, weight))[0];
+    options.kernel = along.kernel;
+    options.stride = along.stride;
+    options.dilation = along.dilation;
+    options.padding = {along.before, along.behind};
 }
 
 INTQ_INLINE void conv1d(NodeImport& node) {
@@ -139,17 +122,70 @@ INTQ_INLINE void conv1d(NodeImport& node) {
     node.call_module(module, {x}, std::vector<index_t>{node.extent(0, 0), options.out_channels, length < 0 ? -1 : out});
 }
 
+/// The window of a layer on volumes.
+template <class Options> void read_volume(NodeImport& node, const FileTensor& weight, Options& options) {
+    const std::vector<AxisWindow> axes = read_axes(node, read_kernel(node, weight));
+    const AxisWindow& depth = axes[0];
+    if (depth.before != depth.behind)
+        throw Error("along the depth only pads that are equal at both ends are supported, given " +
+                    std::to_string(depth.before) + " and " + std::to_string(depth.behind));
+    options.depth = {depth.kernel, depth.stride, depth.before, depth.dilation};
+    options.window = window_of(axes[1], axes[2]);
+}
+
+/// (N, O, D, H, W) of what a layer makes of volumes, as far as it is known.
+///
+/// @param out_of  the size of an image that a window makes of another
+template <class Options, class OutOf>
+Dims volume_dims(const NodeImport& node, const Options& options, const OutOf& out_of) {
+    const nn::DepthWindow& depth = options.depth;
+    const Window2d along = window_of({}, {depth.kernel, depth.stride, depth.dilation, depth.padding, depth.padding});
+    const auto at_least_one = [&](std::size_t axis) { return std::max<index_t>(node.extent(0, axis), 1); };
+    const index_t deep = out_of(along, Size2d{1, at_least_one(2)}, true).width;
+    const Size2d size = out_of(options.window, Size2d{at_least_one(3), at_least_one(4)}, false);
+    std::vector<index_t> dims{node.extent(0, 0), options.out_channels, deep, size.height, size.width};
+    for (std::size_t axis = 2; axis < 5; ++axis) {
+        if (node.extent(0, axis) < 0)
+            dims[axis] = -1;
+        else if (dims[axis] < 1)
+            throw Error("the window does not fit into the input of shape " + describe_shape(*node.dims(0)));
+    }
+    return dims;
+}
+
+INTQ_INLINE void conv3d(NodeImport& node) {
+    graph::Node& x = node.value_of_rank(0, 5);
+    const FileTensor& weight = node.float_constant(1, 5, "weight");
+    const std::int64_t groups = read_groups(node, weight, "output");
+    nn::Conv3dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
+    check_channels(node, options.in_channels);
+    read_volume(node, weight, options);
+    options.groups = groups;
+    options.bias = node.has_input(2);
+    auto module = std::make_shared<nn::Conv3d>(options);
+    set_weight_and_bias(node, *module, weight);
+    const auto out_of = [](const Window2d& window, Size2d in, bool) { return output_size(window, in); };
+    node.call_module(module, {x}, volume_dims(node, options, out_of));
+}
+
+/// The axes of the image that a layer is for, by its weight; 2 where that does not fit the input either.
+INTQ_INLINE std::size_t image_axes(const NodeImport& node) {
+    const std::size_t rank = node.has_input(1) && node.has_elements(1) ? node.constant(1, "weight").dims.size() : 0;
+    const bool fits = (rank == 3 || rank == 5) && (!node.dims(0) || node.dims(0)->size() == rank);
+    return fits ? rank - 2 : 2;
+}
+
 INTQ_INLINE void conv(NodeImport& node) {
     node.expect_inputs(2, 3);
-    const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
-    if (is_line && node.has_elements(1) && node.constant(1, "weight").dims.size() == 3) return conv1d(node);
+    if (image_axes(node) == 1) return conv1d(node);
+    if (image_axes(node) == 3) return conv3d(node);
     graph::Node& x = node.value_of_rank(0, 4);
     const FileTensor& weight = node.float_constant(1, 4, "weight");
-    const Size2d kernel = read_kernel(node, weight);
+    const std::vector<index_t> kernel = read_kernel(node, weight);
     const std::int64_t groups = read_groups(node, weight, "output");
     nn::Conv2dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
     check_channels(node, options.in_channels);
-    options.window = read_window(node, kernel);
+    options.window = read_window(node, {kernel[0], kernel[1]});
     options.groups = groups;
     options.bias = node.has_input(2);
     auto module = std::make_shared<nn::Conv2d>(options);
@@ -164,16 +200,38 @@ INTQ_INLINE void conv_transpose1d(NodeImport& node) {
     nn::ConvTranspose1dOptions options{.in_channels = weight.dims[0], .out_channels = weight.dims[1] * groups};
     check_channels(node, options.in_channels);
     read_line(node, weight, options);
-    options.output_padding = read_single(node, "output_padding", 0, 0);
+    options.output_padding = detail::read_extents(node, "output_padding", {0}, 0)[0];
     options.groups = groups;
     options.bias = node.has_input(2);
     auto module = std::make_shared<nn::ConvTranspose1d>(options);
     set_weight_and_bias(node, *module, weight);
     const nn::ConvTranspose2dOptions rows = module->as_2d();
     const index_t length = node.extent(0, 2);
-    const Size2d out = nn::float_operators::transposed_output_size(rows.window, rows.output_padding, {1, length});
+    const Size2d out = nn::float_operators::transposed_output_size(rows.window, rows.output_padding,
+                                                                   {1, std::max<index_t>(length, 1)});
     node.call_module(module, {x},
                      std::vector<index_t>{node.extent(0, 0), options.out_channels, length < 0 ? -1 : out.width});
+}
+
+INTQ_INLINE void conv_transpose3d(NodeImport& node) {
+    graph::Node& x = node.value_of_rank(0, 5);
+    const FileTensor& weight = node.float_constant(1, 5, "weight");
+    const std::int64_t groups = read_groups(node, weight, "input");
+    nn::ConvTranspose3dOptions options{.in_channels = weight.dims[0], .out_channels = weight.dims[1] * groups};
+    check_channels(node, options.in_channels);
+    read_volume(node, weight, options);
+    const auto more = detail::read_extents(node, "output_padding", {0, 0, 0}, 0);
+    options.depth_padding = more[0];
+    options.output_padding = {more[1], more[2]};
+    options.groups = groups;
+    options.bias = node.has_input(2);
+    auto module = std::make_shared<nn::ConvTranspose3d>(options);
+    set_weight_and_bias(node, *module, weight);
+    const auto out_of = [&](const Window2d& window, Size2d in, bool is_depth) {
+        const Size2d rest = is_depth ? Size2d{0, options.depth_padding} : options.output_padding;
+        return nn::float_operators::transposed_output_size(window, rest, in);
+    };
+    node.call_module(module, {x}, volume_dims(node, options, out_of));
 }
 
 INTQ_INLINE void conv_transpose(NodeImport& node) {
@@ -182,15 +240,15 @@ INTQ_INLINE void conv_transpose(NodeImport& node) {
     if (auto_pad != "NOTSET" && auto_pad != "VALID")
         throw Error("auto_pad " + in_quotes(auto_pad) + " is not supported");
     if (node.raw_attribute("output_shape") != nullptr) throw Error("output_shape is not supported");
-    const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
-    if (is_line && node.has_elements(1) && node.constant(1, "weight").dims.size() == 3) return conv_transpose1d(node);
+    if (image_axes(node) == 1) return conv_transpose1d(node);
+    if (image_axes(node) == 3) return conv_transpose3d(node);
     graph::Node& x = node.value_of_rank(0, 4);
     const FileTensor& weight = node.float_constant(1, 4, "weight");
-    const Size2d kernel = read_kernel(node, weight);
+    const std::vector<index_t> kernel = read_kernel(node, weight);
     const std::int64_t groups = read_groups(node, weight, "input");
     nn::ConvTranspose2dOptions options{.in_channels = weight.dims[0], .out_channels = weight.dims[1] * groups};
     check_channels(node, options.in_channels);
-    options.window = read_window(node, kernel);
+    options.window = read_window(node, {kernel[0], kernel[1]});
     const auto more = detail::read_extents(node, "output_padding", {0, 0}, 0);
     options.output_padding = {more[0], more[1]};
     options.groups = groups;
@@ -198,41 +256,11 @@ INTQ_INLINE void conv_transpose(NodeImport& node) {
     auto module = std::make_shared<nn::ConvTranspose2d>(options);
     set_weight_and_bias(node, *module, weight);
     const Size2d in{node.extent(0, 2), node.extent(0, 3)};
-    const Size2d out = nn::float_operators::transposed_output_size(options.window, options.output_padding, in);
+    const Size2d known{std::max<index_t>(in.height, 1), std::max<index_t>(in.width, 1)};
+    const Size2d out = nn::float_operators::transposed_output_size(options.window, options.output_padding, known);
     node.call_module(module, {x},
                      std::vector<index_t>{node.extent(0, 0), options.out_channels, in.height < 0 ? -1 : out.height,
                                           in.width < 0 ? -1 : out.width});
-}
-
-INTQ_INLINE std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options) {
-    if (dims && (dims->size() < 2 || dims->size() > 4))
-        throw Error("the input has shape " + describe_shape(*dims) + ", expected rank 2 to 4");
-    if (dims && (*dims)[1] >= 0 && (*dims)[1] != options.num_features)
-        throw Error("the input has shape " + describe_shape(*dims) + ", expected " +
-                    std::to_string(options.num_features) + " channels");
-    if (dims && dims->size() < 4) return std::make_shared<nn::BatchNorm1d>(options);
-    return std::make_shared<nn::BatchNorm2d>(options);
-}
-
-INTQ_INLINE void batch_normalization(NodeImport& node) {
-    node.expect_inputs(5, 5);
-    graph::Node& x = node.value(0);
-    if (node.opset() >= 14 && node.integer("training_mode", 0) != 0) throw Error("training_mode is not supported");
-    const FileTensor& scale = node.float_constant(1, 1, "scale");
-    nn::BatchNormOptions options{.num_features = scale.size()};
-    options.eps = static_cast<double>(node.number("epsilon", 1e-5f));
-    // ONNX keeps momentum times the old value, PyTorch takes momentum times the new one.
-    options.momentum = 1.0 - static_cast<double>(node.number("momentum", 0.9f));
-    const auto module = make_batch_norm(node.dims(0), options);
-    constexpr std::array names{"weight", "bias", "running_mean", "running_var"};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        const FileTensor& values = node.float_constant(i + 1, 1, names[i]);
-        if (values.size() != options.num_features)
-            throw Error(std::string("the ") + names[i] + " has " + std::to_string(values.size()) +
-                        " elements, expected " + std::to_string(options.num_features));
-        module->tensor(names[i]) = to_tensor(values, Shape(options.num_features));
-    }
-    node.call_module(module, {x}, node.dims(0));
 }
 
 /// The (inputs, outputs) matrix of a file as the (outputs, inputs) of Linear, times a factor.
@@ -294,6 +322,15 @@ INTQ_INLINE void gemm(NodeImport& node) {
     call_linear(node, *x, std::move(dims), std::move(weight), std::move(bias));
 }
 
+/// Of matrices whose axes before the last two are broadcast.
+INTQ_INLINE Dims product_dims(const Dims& a, const Dims& b) {
+    if (!a || !b) return std::nullopt;
+    Dims dims =
+        broadcast_dims(std::vector<index_t>(a->begin(), a->end() - 2), std::vector<index_t>(b->begin(), b->end() - 2));
+    dims->insert(dims->end(), {(*a)[a->size() - 2], b->back()});
+    return dims;
+}
+
 /// Two computed matrices.
 INTQ_INLINE void matmul_values(NodeImport& node) {
     const Dims &a = node.dims(0), &b = node.dims(1);
@@ -301,7 +338,8 @@ INTQ_INLINE void matmul_values(NodeImport& node) {
     if (a && b && a->back() >= 0 && (*b)[b->size() - 2] >= 0 && a->back() != (*b)[b->size() - 2])
         throw Error("matrices of shapes " + describe_shape(*a) + " and " + describe_shape(*b) +
                     " cannot be multiplied");
-    node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::nullopt, "matmul");
+    node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, product_dims(a, b),
+                     "matmul");
 }
 
 /// Whether the right operand is the weight of a Linear. A quantized constant of another rank is a value.

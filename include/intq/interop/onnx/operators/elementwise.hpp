@@ -47,6 +47,7 @@ void div(NodeImport& node);
 #    include "intq/interop/onnx/nodes/node_import.hpp"
 #    include "intq/interop/onnx/nodes/quantize_dequantize.hpp"
 #    include "intq/interop/onnx/operators/conv.hpp"
+#    include "intq/interop/onnx/operators/norm.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"

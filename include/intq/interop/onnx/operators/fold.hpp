@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Nodes that are computed while the model is read: arithmetic on constants, and Shape. Exporters write the target of a
-// Reshape in this way. Layer: interop.
+// Reshape in this way. Long because each is a short function of its own. Layer: interop.
 //
 // An extent that is not known is an element like others where elements are only moved: Shape, Gather and Concat may
 // take the batch along to a Reshape. Arithmetic with it is refused.
@@ -270,25 +270,51 @@ INTQ_INLINE FileTensor fold_constant_of_shape(NodeImport& node) {
     return result;
 }
 
+/// How many numbers a range has: max(0, ceil((limit - start) / delta)).
+INTQ_INLINE double range_size(double start, double limit, double delta) {
+    if (!std::isfinite(start) || !std::isfinite(limit) || !std::isfinite(delta))
+        throw Error("its start, limit or delta is NaN or infinite");
+    return (std::max)(0.0, std::ceil((limit - start) / delta));
+}
+INTQ_INLINE double range_size(std::int64_t start, std::int64_t limit, std::int64_t delta) {
+    if (start == limit || (start < limit) != (delta > 0)) return 0;
+    const auto between = [](std::int64_t from, std::int64_t to) {
+        return static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
+    };
+    const std::uint64_t room = start < limit ? between(start, limit) : between(limit, start),
+                        step = delta > 0 ? between(0, delta) : between(delta, 0);
+    return static_cast<double>(room / step + (room % step != 0 ? 1 : 0));
+}
+
+/// start + i·delta; of floats rounded once.
+template <class T> FileTensor range_of(DType dtype, T start, T limit, T delta) {
+    using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
+    if (delta == T{0}) throw Error("the delta is 0");
+    const double size = range_size(Wide{start}, Wide{limit}, Wide{delta});
+    if (size > static_cast<double>(max_folded)) throw Error("its result has too many elements");
+    FileTensor result = folded(dtype, {static_cast<index_t>(size)});
+    Wide at = 0;
+    for (T& value : elements<T>(result)) value = static_cast<T>(Wide{start} + Wide{delta} * at++);
+    return result;
+}
+
 INTQ_INLINE FileTensor fold_range(NodeImport& node) {
     node.expect_inputs(3, 3);
-    const auto one = [&](std::size_t i, const char* what) {
-        const auto values = node.constant(i, what).as<std::int64_t>();
-        if (values.size() != 1) throw Error(std::string("the ") + what + " is not one number");
-        check_is_known(values[0]);
-        return values[0];
-    };
-    const std::int64_t start = one(0, "start"), limit = one(1, "limit"), delta = one(2, "delta");
-    if (delta == 0) throw Error("the delta is 0");
-    std::vector<std::int64_t> values;
-    for (std::int64_t at = start; delta > 0 ? at < limit : at > limit;) {
-        if (static_cast<std::int64_t>(values.size()) == max_folded) throw Error("its result has too many elements");
-        values.push_back(at);
-        if (__builtin_add_overflow(at, delta, &at)) break;
-    }
-    FileTensor result = folded(DType::int64, {static_cast<index_t>(values.size())});
-    std::copy(values.begin(), values.end(), elements<std::int64_t>(result).begin());
-    return result;
+    const DType dtype = node.constant(0, "start").dtype;
+    return with_type(dtype, [&]<class T>(T) {
+        const auto one = [&](std::size_t i, const char* what) {
+            const FileTensor& tensor = node.constant(i, what);
+            if (tensor.dtype != dtype)
+                throw Error(std::string("the ") + what + " has dtype " + name_of(tensor.dtype) + ", the start " +
+                            name_of(dtype));
+            const auto values = tensor.as<T>();
+            if (values.size() != 1) throw Error(std::string("the ") + what + " is not one number");
+            check_is_known(values[0]);
+            return values[0];
+        };
+        const T start = one(0, "start"), limit = one(1, "limit"), delta = one(2, "delta");
+        return range_of<T>(dtype, start, limit, delta);
+    });
 }
 
 /// What is computed of constants. Where a node only moves elements, the axis of their channels moves with them.

@@ -107,9 +107,21 @@ struct ReadAverage {
     Dims dims;
 };
 
-INTQ_INLINE ReadAverage read_average(NodeImport& node) {
-    const ReadPool pool = read_pool(node);
-    const bool counts_padding = node.integer("count_include_pad", 0) != 0 || pool.window.padding == Padding2d{};
+/// ONNX Runtime's QLinearAveragePool with count_include_pad divides by the whole window also where ceil mode has it
+/// reach beyond the padding: what it reaches is padding that counts.
+INTQ_INLINE void count_what_ceil_reaches(const NodeImport& node, ReadPool& pool) {
+    const Size2d in = pool.is_line ? Size2d{1, node.extent(0, 2)} : Size2d{node.extent(0, 2), node.extent(0, 3)};
+    if (in.height < 1 || in.width < 1)
+        throw Error("ceil_mode with count_include_pad needs the extents of the input, which are not known");
+    pool.window = nn::float_operators::ceil_window(pool.window, in);
+    pool.ceil_mode = false;
+}
+
+INTQ_INLINE ReadAverage read_average(NodeImport& node, bool of_values = false) {
+    ReadPool pool = read_pool(node);
+    const bool is_counted = node.integer("count_include_pad", 0) != 0;
+    if (of_values && is_counted && pool.ceil_mode) count_what_ceil_reaches(node, pool);
+    const bool counts_padding = is_counted || pool.window.padding == Padding2d{};
     const auto divisor = counts_padding ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells;
     nn::ModulePtr module;
     if (pool.is_line)
@@ -125,7 +137,7 @@ INTQ_INLINE void average_pool(NodeImport& node) {
 }
 
 INTQ_INLINE void average_pool_of_values(NodeImport& node) {
-    auto [module, dims] = read_average(node);
+    auto [module, dims] = read_average(node, true);
     node.call_average_of_values(std::move(module), {node.value(0)}, std::move(dims));
 }
 

@@ -7,7 +7,10 @@
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_RESHAPE_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_RESHAPE_HPP
 
-#include "intq/core/abi.hpp"
+#include <vector>
+
+#include "intq/core/dtype.hpp"
+#include "intq/graph/node.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -26,6 +29,11 @@ void reshape(NodeImport& node);
 
 void squeeze(NodeImport& node);
 void unsqueeze(NodeImport& node);
+
+/// Makes the node's output of a value, reshaped to the extents `dims`; one of them may be unknown.
+///
+/// @param keeps_batch  the first axis is that of the value: with all others known it is what is left, for any batch
+void call_reshape_of(NodeImport& node, graph::Node& x, std::vector<index_t> dims, bool keeps_batch);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
@@ -67,10 +75,7 @@ INTQ_INLINE void call_flatten(NodeImport& node) {
     node.call_module(std::make_shared<nn::Flatten>(1), {node.value(0)}, std::vector<index_t>{node.extent(0, 0), size});
 }
 
-/// A reshape of input 0 whose extents are those of `dims`; one of them may be unknown.
-///
-/// @param keeps_batch  the first axis is that of the input: with all others known it is what is left, for any batch
-INTQ_INLINE void call_reshape(NodeImport& node, std::vector<index_t> dims, bool keeps_batch) {
+INTQ_INLINE void call_reshape_of(NodeImport& node, graph::Node& x, std::vector<index_t> dims, bool keeps_batch) {
     if (dims.size() > static_cast<std::size_t>(max_rank))
         throw Error("the shape " + describe_shape(dims) + " has more than " + std::to_string(max_rank) + " axes");
     std::vector<index_t> target = dims;
@@ -80,8 +85,12 @@ INTQ_INLINE void call_reshape(NodeImport& node, std::vector<index_t> dims, bool 
     for (index_t& extent : target) extent = std::max<index_t>(extent, -1);
     if (std::count(target.begin(), target.end(), -1) > 1)
         throw Error("of the shape " + describe_shape(dims) + " more than one extent is not known");
-    node.call_function(nn::reshape_function, {node.value(0), graph::ArgumentList(target.begin(), target.end())},
-                       std::move(dims));
+    node.call_function(nn::reshape_function, {x, graph::ArgumentList(target.begin(), target.end())}, std::move(dims));
+}
+
+/// The same of input 0.
+INTQ_INLINE void call_reshape(NodeImport& node, std::vector<index_t> dims, bool keeps_batch) {
+    call_reshape_of(node, node.value(0), std::move(dims), keeps_batch);
 }
 
 /// The extent of the input that a target's 0 stands for.

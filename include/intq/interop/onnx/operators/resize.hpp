@@ -25,6 +25,7 @@ void resize(NodeImport& node);
 
 #    include <algorithm>
 #    include <cstddef>
+#    include <cstdint>
 #    include <memory>
 #    include <string>
 #    include <utility>
@@ -33,6 +34,7 @@ void resize(NodeImport& node);
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/nodes/dims.hpp"
 #    include "intq/interop/onnx/nodes/node_import.hpp"
 #    include "intq/interop/onnx/nodes/window.hpp"
 #    include "intq/interop/onnx/operators/move.hpp"
@@ -63,15 +65,35 @@ INTQ_INLINE nn::float_operators::Resize resize_rule_of(NodeImport& node) {
                 " is not supported");
 }
 
+/// Numbers for the axes that the attribute `axes` names, as numbers for all four; the others have those of `others`.
+template <class T> std::vector<T> for_all_axes(NodeImport& node, std::vector<T> numbers, std::vector<T> others) {
+    if (node.raw_attribute("axes") == nullptr || numbers.empty()) return numbers;
+    if (node.opset() < 18)
+        throw Error("the attribute \"axes\" is not supported in opset " + std::to_string(node.opset()));
+    const std::vector<std::int64_t> axes = node.integers("axes", {});
+    if (axes.size() != numbers.size())
+        throw Error("it has " + std::to_string(axes.size()) + " axes and " + std::to_string(numbers.size()) +
+                    " sizes or scales");
+    std::vector<bool> named(others.size(), false);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+        const std::size_t axis = axis_in(axes[i], std::vector<index_t>(others.size(), 0));
+        if (named[axis]) throw Error("the axes " + describe_shape(axes) + " name one twice");
+        named[axis] = true;
+        others[axis] = numbers[i];
+    }
+    return others;
+}
+
 INTQ_INLINE void resize(NodeImport& node) {
     node.expect_inputs(1, 4);
     graph::Node& x = node.value_of_rank(0, 4);
-    if (node.integer("antialias", 0) != 0 || node.raw_attribute("axes") != nullptr ||
-        node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
-        throw Error("antialias, axes and keep_aspect_ratio_policy are not supported");
+    if (node.integer("antialias", 0) != 0 || node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
+        throw Error("antialias and keep_aspect_ratio_policy are not supported");
     nn::InterpolateOptions options{.rule = resize_rule_of(node)};
-    const auto sizes = constant_integers(node, 3, "sizes");
-    std::vector<index_t> dims{node.extent(0, 0), node.extent(0, 1), -1, -1};
+    std::vector<index_t> dims{node.extent(0, 0), node.extent(0, 1), node.extent(0, 2), node.extent(0, 3)};
+    const auto sizes =
+        for_all_axes<std::int64_t>(node, constant_integers(node, 3, "sizes"), {dims.begin(), dims.end()});
+    dims[2] = dims[3] = -1;
     if (!sizes.empty()) {
         // An exporter writes the number of samples as Shape gives it, which may not be known.
         const auto stays = [&](std::size_t axis) {
@@ -85,7 +107,8 @@ INTQ_INLINE void resize(NodeImport& node) {
         options.size = Size2d{sizes[2], sizes[3]};
         std::copy_n(sizes.begin() + 2, 2, dims.begin() + 2);
     } else {
-        const auto scales = node.float_constant(2, "scales").as<float>();
+        const auto given = node.float_constant(2, "scales").as<float>();
+        const auto scales = for_all_axes<float>(node, {given.begin(), given.end()}, std::vector<float>(4, 1.0f));
         if (scales.size() != 4 || scales[0] != 1.0f || scales[1] != 1.0f || !(scales[2] > 0.0f) || !(scales[3] > 0.0f))
             throw Error("the scales must be 1, 1 and two positive numbers for height and width");
         options.scale_factor = nn::ScaleFactor{static_cast<double>(scales[2]), static_cast<double>(scales[3]),
