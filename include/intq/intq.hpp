@@ -142,6 +142,7 @@
 #include "intq/interop/tflite/read/fields.hpp"
 #include "intq/interop/tflite/read/limits.hpp"
 #include "intq/interop/tflite/read/model.hpp"
+#include "intq/interop/tflite/read/names.hpp"
 #include "intq/io/csv.hpp"
 #include "intq/io/describe.hpp"
 #include "intq/io/error.hpp"

@@ -108,9 +108,37 @@ TEST_CASE("Names from files are quoted so that a terminal does not obey them") {
     CHECK(in_quotes("conv1") == "\"conv1\"");
     CHECK(in_quotes("a\x1b[2Jb\n\x7f") == "\"a\\x1b[2Jb\\x0a\\x7f\"");
     CHECK(in_quotes(std::string(200, 'x'), 3) == "\"xxx...\"");
+    CHECK(in_quotes("caf\xc3\xa9s", 4) == "\"caf...\"");  // not within a character
     CHECK(describe_shape(std::array{1, -1, 3}) == "(1, ?, 3)");
     CHECK(describe_shape(std::array{1, -1, 3}, false) == "(1, -1, 3)");
     CHECK(describe_shape(std::array<int, 0>{}) == "()");
+}
+
+TEST_CASE("Text of a file becomes printable, once and for all") {
+    CHECK(printable("") == "");
+    CHECK(printable("conv1 \"é\" \xe2\x82\xac \xf0\x9f\x98\x80") == "conv1 \"é\" \xe2\x82\xac \xf0\x9f\x98\x80");
+    // ESC, BEL, a line break, a tab, DEL and NUL.
+    CHECK(printable(std::string_view("\x1b[2J\x07\n\t\x7f\0", 9)) == "\\x1b[2J\\x07\\x0a\\x09\\x7f\\x00");
+    // C1, which a terminal obeys too; the line and paragraph separators; an override, an isolate and a mark of
+    // direction.
+    CHECK(printable("\xc2\x9b\xc2\xa0") == "\\xc2\\x9b\xc2\xa0");
+    CHECK(printable("\xe2\x80\xa8\xe2\x80\xa9") == "\\xe2\\x80\\xa8\\xe2\\x80\\xa9");
+    CHECK(printable("\xe2\x80\xae\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c") ==
+          "\\xe2\\x80\\xae\\xe2\\x81\\xa6\\xe2\\x80\\x8f\\xd8\\x9c");
+    // No UTF-8, in the middle and at the end.
+    CHECK(printable("a\xff"
+                    "b\xe2\x82") ==
+          "a\\xff"
+          "b\\xe2\\x82");
+    for (int byte = 0; byte < 256; ++byte) {
+        const std::string text(1, static_cast<char>(byte));
+        CHECK((printable(text) == text) == (byte >= 0x20 && byte < 0x7f));
+        CHECK(printable(printable(text)) == printable(text));
+    }
+    CHECK(std::string(Error("a\x1b", "b\n").what()) == "a\\x1b: b\\x0a");
+    CHECK(std::string(Error("\x1b[2J").what()) == "\\x1b[2J");
+    CHECK(std::string(Error("where", Error("\x9b")).what()) == "where: \\x9b");
+    CHECK(std::string(Error::of_environment("\x1b").what()) == "\\x1b");
 }
 
 TEST_CASE("Error says where, and throw_if_failed and value_or_throw throw for what is not ok only") {

@@ -223,8 +223,8 @@ void write_bomb(const std::string& path) {
 
 /// Folders of pictures beside the same pixels as .npy, and folders with one picture that is wrong.
 void write_pictures(const std::string& folder) {
-    for (const char* name :
-         {"grey", "grey_as_colour", "colour", "jpeg", "wrong_size", "damaged", "no_pictures", "unpacks"})
+    for (const char* name : {"grey", "grey_as_colour", "colour", "jpeg", "wrong_size", "damaged", "changed", "no_image",
+                             "no_pictures", "unpacks"})
         io::make_folder(folder + name);
     std::vector<std::uint8_t> planes;  // (N, 3, 5, 7)
     for (int n = 0; n < 4; ++n) {
@@ -245,6 +245,11 @@ void write_pictures(const std::string& folder) {
     bytes.resize(45);
     io::write_file(folder + "damaged/1.png", bytes);
     io::write_file(folder + "damaged/0.png", io::read_file(folder + "grey/0.png"));
+    // One bit of its pixels is another; the decoder does not see it.
+    bytes = io::read_file(folder + "grey/1.png");
+    bytes[50] ^= std::byte{1};
+    io::write_file(folder + "changed/1.png", bytes);
+    io::write_file(folder + "no_image/0.png", std::string_view("nothing"));
     io::write_file(folder + "no_pictures/notes.txt", std::string_view("nothing"));
     io::write_file(folder + "grey/notes.txt", std::string_view("passed over"));
     // A JPEG of one shade loses nothing.

@@ -90,7 +90,7 @@ std::vector<Tensor> example_inputs(const CheckOptions& options, const std::vecto
         const auto* given = lone != shapes.end() ? &lone->second : named != shapes.end() ? &named->second : nullptr;
         const Shape shape = shape_of(options, input, given);
         is_known = is_known && shape.rank > 0;
-        if (is_known) examples.push_back(Tensor::zeros(shape));
+        if (is_known) examples.push_back(Tensor::of_shape(shape));
         if (named != shapes.end()) shapes.erase(named);
     }
     if (lone == shapes.end() && !shapes.empty())
@@ -135,6 +135,7 @@ int check(const CheckOptions& options) {
     const std::vector<Tensor> examples = example_inputs(options, inputs_of(file));
     const std::vector<Refusal> not_imported = refused_by_import(options, file);
     const FloatModel model = not_imported.empty() ? read_model(options.model) : FloatModel{};
+    if (not_imported.empty() && !examples.empty()) require_proportion(options.model, model, examples);
     const std::vector<std::string> targets = options.targets.empty() ? target_names() : options.targets;
     Rows refused, undecided;
     Report report(options.is_json);

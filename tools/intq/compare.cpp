@@ -74,11 +74,13 @@ void report_metrics(Report& report, const std::vector<std::string>& names, const
 int compare(const CompareOptions& options) {
     const auto model = read_model(options.model);
     const ProgramFile file = read_runnable(options.program, {.batch = 16});
+    require_self_test(options.program, file);
     const std::size_t inputs = file.inputs().size();
     if (inputs != model.inputs.size())
         throw Error(options.program, "it takes " + std::to_string(inputs) + " inputs, and the model " +
                                          std::to_string(model.inputs.size()));
     const Samples samples = options.data.read(model.inputs);
+    require_proportion(options.model, model, samples);
     const std::vector<Tensor> expected = run_float(*model.module, samples);
     const std::vector<Tensor> given =
         file.run_real(file.takes_pixels() ? options.data.read_pixels(model.inputs) : samples);

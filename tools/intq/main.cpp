@@ -55,7 +55,7 @@ int run(int count, char** arguments) {
                          "print the version");
     app.require_subcommand(1);
     app.failure_message([](const CLI::App*, const CLI::Error& error) {
-        return std::string("intq: ") + error.what() + "; --help says what there is\n";
+        return "intq: " + intq::printable(error.what()) + "; --help says what there is\n";
     });
     intq_tool::Action action;
     intq_tool::add_quantize(app, action);
@@ -90,6 +90,6 @@ int main(int count, char** arguments) try {
     std::fprintf(stderr, "intq: the memory is not enough: a shape, of the model or of an option, is too large\n");
     return 1;
 } catch (const std::exception& error) {
-    std::fprintf(stderr, "intq: %s\n", error.what());
+    std::fprintf(stderr, "intq: %s\n", intq::printable(error.what()).c_str());
     return 1;
 }

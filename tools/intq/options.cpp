@@ -106,6 +106,8 @@ FloatModel model_of(const std::string& path, const interop::onnx::Model& file) {
     }
     model.module->eval();
     model.inputs = inputs_of(file);
+    std::error_code ignored;
+    model.file_bytes = std::filesystem::file_size(path, ignored);
     for (const auto& node : file.graph.nodes) model.is_quantized |= node.op_type == "QuantizeLinear";
     for (const auto& output : file.graph.outputs) model.outputs.push_back(output.name);
     name_outputs(*model.module, model.outputs);

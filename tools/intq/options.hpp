@@ -94,6 +94,7 @@ struct FloatModel {
     std::vector<InputInfo> inputs;
     std::vector<std::string> outputs;  // names
     bool is_quantized = false;         // it holds QuantizeLinear
+    std::uintmax_t file_bytes = 0;     // without external data
 };
 FloatModel read_model(const std::string& path);
 /// The file alone, which import_model() may refuse; throws for a file of another kind.
@@ -108,6 +109,11 @@ FloatModel read_unquantized_model(const std::string& path);
 void require_one_input_and_output(const std::string& path, const FloatModel& model);
 /// The outputs of the model in float, some samples at a time.
 std::vector<Tensor> run_float(intq::graph::GraphModule& model, const Samples& samples, intq::index_t batch = 16);
+/// Throws for a model that takes memory or time out of all proportion to its file and a sample, before it takes them;
+/// and for such a program, or one that shall be lowered for a batch.
+void require_proportion(const std::string& path, const FloatModel& model, std::span<const Tensor> samples);
+void require_proportion(const std::string& path, const intq::runtime::Program& program);
+void require_proportion(const std::string& path, const intq::quantization::QuantizedGraph& model, intq::index_t batch);
 
 /// A program with its golden runs, and the kernels that run it.
 struct ProgramFile {
@@ -139,6 +145,11 @@ struct ProgramChoice {
     intq::index_t batch = 1;            // of an ONNX model
     std::vector<std::string> bounds{};  // of codes of a TFLite model: NAME=LOWEST:HIGHEST
 };
+/// Throws for a program whose self test fails: it computes something else than where it was made.
+void require_self_test(const std::string& path, const ProgramFile& file);
+/// What a self test says: "passed", or where it fails.
+std::string self_test(const ProgramFile& file);
+bool passes_self_test(const ProgramFile& file);
 /// A program file with the best kernels of this CPU that read it, or those of one backend.
 ProgramFile read_program_file(const std::string& path, const std::string& backend = {});
 /// A program file, a quantized ONNX model, which is lowered for fp32, or a TFLite model.

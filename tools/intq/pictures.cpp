@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <system_error>
 
 #include "intq/intq.hpp"
@@ -87,9 +90,36 @@ std::string reason_of(const char* reason) {
     return text.empty() ? "it is cut off" : text;
 }
 
+/// The four bytes of a number of a PNG.
+std::uint32_t number_at(std::span<const std::byte> bytes, std::size_t at) {
+    std::uint32_t number = 0;
+    for (std::size_t i = 0; i < 4; ++i) number = number << 8 | std::to_integer<std::uint32_t>(bytes[at + i]);
+    return number;
+}
+
+/// Refuses a PNG with a chunk whose checksum is not that of its type and its data, which the decoder does not look at.
+/// Source   PNG specification, third edition, section 5.3
+void check_png_checksums(const files::path& path, std::span<const std::byte> bytes) {
+    constexpr std::string_view signature("\x89PNG\r\n\x1a\n", 8);
+    if (bytes.size() < 8 || std::memcmp(bytes.data(), signature.data(), 8) != 0) return;
+    for (std::size_t at = 8; at < bytes.size();) {
+        const std::size_t left = bytes.size() - at;
+        const std::size_t size = left < 12 ? 0 : number_at(bytes, at);
+        if (left < 12 || size > left - 12)
+            throw Error(path.string(), "is a damaged picture: its last chunk is cut off");
+        const std::string_view type(reinterpret_cast<const char*>(bytes.data()) + at + 4, 4);
+        if (crc32(bytes.subspan(at + 4, size + 4)) != number_at(bytes, at + 8 + size))
+            throw Error(path.string(), "is a damaged picture: the checksum of its chunk " + in_quotes(type) +
+                                           " is not that of its data");
+        if (type == "IEND") return;
+        at += size + 12;
+    }
+}
+
 /// Decodes a picture behind the images that are there; fills in the extents that are open.
 void add_picture(const files::path& path, Extents& extents, std::vector<std::uint8_t>& images) {
     const std::vector<std::byte> bytes = io::read_file(path);
+    check_png_checksums(path, bytes);
     const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
     const auto size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT32_MAX));
     const auto damaged = [&] {

@@ -87,6 +87,7 @@ int profile(const ProfileOptions& options) {
     require_one_input_and_output(options.model, model);
     if (options.folder.empty()) throw Error("--output names no folder");
     const Tensor samples = options.data.read(model.inputs).front();
+    require_proportion(options.model, model, std::span(&samples, 1));
     io::make_folder(options.folder);
     PrepareNotes notes;
     const auto prepared = prepare(*model.module, {samples}, options.quantize, &notes);

@@ -119,6 +119,7 @@ ProgramFile read_program_file(const std::string& path, const std::string& backen
         for (const kernels::KernelTable* table : tables.tables) try {
                 if (target != table->policy().name) continue;
                 deploy::ProgramOfFile file = deploy::read_program(path, *table);
+                require_proportion(path, file.program->program());
                 return {LoweredModel(std::move(file.program), nullptr), file.golden, table};
             } catch (const Error& error) {
                 // What is wrong with the file is said by the kernels that it was made for.
@@ -128,6 +129,33 @@ ProgramFile read_program_file(const std::string& path, const std::string& backen
     if (reason.empty()) reason = reason_of_others;
     const std::string kernels = backend.empty() ? "" : " and the backend " + backend;
     throw Error(reason.empty() ? path + ": this program has no kernels for the target " + target + kernels : reason);
+}
+
+namespace {
+
+runtime::Difference difference_of(const ProgramFile& file) {
+    const runtime::Program& program = file.lowered.program().program();
+    const program::AlignedBytes arena(program.arena_size);
+    return runtime::self_test(program, file.golden, *file.table, arena.data());
+}
+
+}  // namespace
+
+std::string self_test(const ProgramFile& file) {
+    if (file.golden.runs() == 0) return "none: it has no golden runs";
+    const runtime::Difference difference = difference_of(file);
+    if (difference.is_none()) return "passed";
+    const runtime::Program& program = file.lowered.program().program();
+    return std::string("differs first in ") +
+           program.instructions[static_cast<std::size_t>(difference.instruction)].name;
+}
+
+bool passes_self_test(const ProgramFile& file) { return file.golden.runs() == 0 || difference_of(file).is_none(); }
+
+void require_self_test(const std::string& path, const ProgramFile& file) {
+    if (!passes_self_test(file))
+        throw Error(path, "its self test fails: it " + self_test(file) +
+                              ", so it computes something else than where it was made");
 }
 
 void add_tflite_options(CLI::App& command, std::string& target, std::vector<std::string>& bounds) {
@@ -176,7 +204,13 @@ ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) 
     if (extension == ".tflite") {
         const kernels::KernelTable& table =
             find_table(choice.target.empty() ? "litert" : choice.target, choice.backend);
-        const interop::tflite::ImportOptions options{.limits = {}, .bounds = bounds_of(choice.bounds)};
+        // A file of a few bytes must not take the memory of a large model.
+        std::error_code ignored;
+        const auto bytes = static_cast<index_t>(std::filesystem::file_size(path, ignored));
+        const interop::tflite::ImportOptions options{.limits = {.tensor_bytes = (index_t{48} << 20) + 256 * bytes,
+                                                                .total_bytes = (index_t{64} << 20) + 256 * bytes,
+                                                                .copied_bytes = index_t{96} << 20},
+                                                     .bounds = bounds_of(choice.bounds)};
         const interop::tflite::ImportedProgram imported = interop::tflite::import_file(path, table, options);
         ProgramFile file{LoweredModel(imported.program, nullptr), {}, &table};
         for (const interop::tflite::ProgramEnd& output : imported.outputs) file.names_of_outputs.push_back(output.name);
@@ -189,6 +223,7 @@ ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) 
     const kernels::KernelTable& table = find_table("fp32", choice.backend);
     const QuantizedGraph quantized = interop::onnx::import_quantized_file(path);
     try {
+        require_proportion(path, quantized, choice.batch);
         ProgramFile file{lower(quantized, table, choice.batch), {}, &table};
         for (const auto& output : interop::onnx::read_model(path).graph.outputs)
             file.names_of_outputs.push_back(output.name);

@@ -124,6 +124,7 @@ int quantize(const Options& options) {
         throw Error(options.model, "--image-input is for models of one input, and this one has " +
                                        std::to_string(model.inputs.size()));
     const Samples samples = options.data.read(model.inputs);
+    require_proportion(options.model, model, samples);
     // What the program takes.
     const Samples given = options.image_layout.empty() ? samples : options.data.read_pixels(model.inputs);
     PrepareNotes notes;

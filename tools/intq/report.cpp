@@ -22,6 +22,9 @@ std::string digits(const char* format, double value) {
 
 namespace {
 
+/// Text in JSON. A name out of a file may hold bytes that are no UTF-8.
+std::string json_text(const std::string& text) { return io::write_json_string(is_utf8(text) ? text : printable(text)); }
+
 /// A number in JSON, with the digits that people see; "inf", "-inf" and "nan" are strings.
 std::string json_of(double value, const std::string& text) {
     return value - value == 0.0 ? text : io::write_json_number(value);
@@ -29,7 +32,7 @@ std::string json_of(double value, const std::string& text) {
 
 /// A cell in JSON: a number where it is one.
 std::string cell(const io::TextTable::Column& column, const std::string& text) {
-    if (column.align != io::Align::right) return io::write_json_string(text);
+    if (column.align != io::Align::right) return json_text(text);
     double value = 0.0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || stop != text.data() + text.size()) return io::write_json_string(text);
@@ -43,8 +46,8 @@ void Report::member(const std::string& name, const std::string& json) {
 }
 
 void Report::text(const std::string& name, const std::string& value) {
-    lines_ += name + ": " + value + "\n";
-    member(name, io::write_json_string(value));
+    lines_ += name + ": " + printable(value) + "\n";
+    member(name, json_text(value));
 }
 
 void Report::number(const std::string& name, double value, const std::string& unit) {

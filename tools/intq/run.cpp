@@ -34,6 +34,7 @@ int run(const RunOptions& options) {
     inputs.push_back(options.program);
     require_writable(options.output, inputs);
     const ProgramFile file = read_runnable(options.program, {options.backend, options.target, 16, options.bounds});
+    require_self_test(options.program, file);
     const std::vector<std::string> names = file.outputs();
     if (names.size() > 1 && !is_archive(options.output))
         throw Error(options.output, options.program + " gives " + std::to_string(names.size()) + " outputs, " +
@@ -69,18 +70,8 @@ std::string describe_end(const runtime::ProgramTensor& tensor) {
     return tensor.shape.rank < 3 || tensor.shape[1] == 1 ? text : text + ", " + name_of(tensor.layout) + " in memory";
 }
 
-/// What the golden runs of a file say.
-std::string self_test(const ProgramFile& file) {
-    if (file.golden.runs() == 0) return "none: it has no golden runs";
-    const runtime::Program& program = file.lowered.program().program();
-    program::AlignedBytes arena(program.arena_size);
-    const runtime::Difference difference = runtime::self_test(program, file.golden, *file.table, arena.data());
-    if (difference.is_none()) return "passed";
-    return std::string("differs first in ") +
-           program.instructions[static_cast<std::size_t>(difference.instruction)].name;
-}
-
-void describe_program(const InfoOptions& options, const ProgramFile& file, Report& report) {
+/// @throws Error where the self test fails, after all that there is to say
+int describe_program(const InfoOptions& options, const ProgramFile& file, Report& report) {
     const kernels::KernelTable* table = file.table;
     const runtime::Program& program = file.lowered.program().program();
     const deploy::MemoryReport memory = deploy::memory_report(program, *table);
@@ -103,18 +94,22 @@ void describe_program(const InfoOptions& options, const ProgramFile& file, Repor
                              occupant.is_scratch ? "scratch" : "tensor"});
     report.table("occupants of the peak",
                  {{"name"}, {"bytes", io::Align::right}, {"offset", io::Align::right}, {"kind"}}, occupants);
-    if (!options.shows_instructions) return;
-    std::vector<std::vector<std::string>> rows;
-    for (const runtime::Instruction& instruction : program.instructions) {
-        const runtime::ProgramTensor& out = program.tensor(instruction.output);
-        rows.push_back({instruction.name, instruction.type, name_of(instruction.op), name_of(out.dtype),
-                        intq::to_string(out.shape)});
+    if (options.shows_instructions) {
+        std::vector<std::vector<std::string>> rows;
+        for (const runtime::Instruction& instruction : program.instructions) {
+            const runtime::ProgramTensor& out = program.tensor(instruction.output);
+            rows.push_back({instruction.name, instruction.type, name_of(instruction.op), name_of(out.dtype),
+                            intq::to_string(out.shape)});
+        }
+        report.table("list of instructions", {{"layer"}, {"type"}, {"operator"}, {"dtype"}, {"shape"}}, rows,
+                     "instructions");
     }
-    report.table("list of instructions", {{"layer"}, {"type"}, {"operator"}, {"dtype"}, {"shape"}}, rows,
-                 "instructions");
+    report.print();
+    require_self_test(options.path, file);
+    return 0;
 }
 
-void describe_model(const InfoOptions& options, Report& report) {
+int describe_model(const InfoOptions& options, Report& report) {
     if (!options.memory_drawing.empty())
         throw Error(options.path, "--memory-svg is for a program file, and this one is none");
     if (options.shows_instructions)
@@ -131,6 +126,8 @@ void describe_model(const InfoOptions& options, Report& report) {
     std::vector<std::vector<std::string>> rows;
     for (const auto& [type, count] : types) rows.push_back({type, std::to_string(count)});
     report.table("operators", {{"type"}, {"count", io::Align::right}}, rows);
+    report.print();
+    return 0;
 }
 
 }  // namespace
@@ -172,13 +169,10 @@ void add_info(CLI::App& app, Action& action) {
             report.text("file", options->path);
             if (!options->memory_drawing.empty()) require_writable(options->memory_drawing, {options->path});
             if (is_program_file(options->path))
-                describe_program(*options, read_program_file(options->path), report);
-            else if (std::filesystem::path(options->path).extension() == ".tflite")
-                describe_program(*options, read_runnable(options->path, {}), report);
-            else
-                describe_model(*options, report);
-            report.print();
-            return 0;
+                return describe_program(*options, read_program_file(options->path), report);
+            if (std::filesystem::path(options->path).extension() == ".tflite")
+                return describe_program(*options, read_runnable(options->path, {}), report);
+            return describe_model(*options, report);
         };
     });
 }

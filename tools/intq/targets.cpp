@@ -292,6 +292,7 @@ int run(const Arguments& arguments) {
     const FloatModel model = read_unquantized_model(arguments.model);
     require_one_input_and_output(arguments.model, model);
     const Data data = read_data(arguments, model.inputs.front().extents);
+    require_proportion(arguments.model, model, std::span(&data.images, 1));
     Report report(arguments.is_json);
     report.text("model", arguments.model);
     report.count("calibration images", data.calibration.extent(0));

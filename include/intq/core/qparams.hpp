@@ -71,6 +71,8 @@ public:
         INTQ_ASSERT(channel >= 0 && channel < count());
         return zero_points_.empty() ? 0 : zero_points_[static_cast<std::size_t>(channel)];
     }
+    /// All scales; none per tensor.
+    INTQ_ALWAYS_INLINE constexpr std::span<const float> channel_scales() const noexcept { return scales_; }
     INTQ_ALWAYS_INLINE constexpr std::int64_t quant_min() const noexcept { return quant_min_; }
     INTQ_ALWAYS_INLINE constexpr std::int64_t quant_max() const noexcept { return quant_max_; }
     /// Number of zero points, which are given as many as scales or not at all.

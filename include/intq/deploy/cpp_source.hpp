@@ -8,11 +8,14 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "intq/arith/target.hpp"
 #include "intq/core/dtype.hpp"
+#include "intq/kernels/operators/param_sum.hpp"
 #include "intq/kernels/operators/params.hpp"
 #include "intq/kernels/table/rows.hpp"
+#include "intq/runtime/generated.hpp"
 #include "intq/runtime/program.hpp"
 
 namespace intq::deploy {
@@ -47,6 +50,16 @@ public:
 
     /// The structs of an instruction, as an array p<index>.
     void params(std::size_t index, const runtime::Instruction& instruction);
+    /// The names of all instructions, one behind the other, as an array of characters.
+    void names(const std::string& text);
+
+    /// What runtime::generated::TableReader finds so far, and the number of an array in its list.
+    kernels::NumberSum& sum() { return sum_; }
+    std::int32_t place_of(const std::string& name) const { return places_.at(name); }
+    /// The sum of all tables, once the rest was added.
+    std::uint32_t sum_of_tables() const;
+    /// Its calls for the structs of the instructions.
+    const std::string& readers() const { return readers_; }
 
 private:
     void count_in(const std::string& name, const void* data, index_t bytes);
@@ -59,7 +72,11 @@ private:
     std::string taps(const void* data, index_t count);
 
     const kernels::KernelTable& table_;
-    std::string text_, arrays_, fields_, path_;
+    std::string text_, arrays_, fields_, path_, readers_;
+    kernels::NumberSum sum_{};
+    std::map<std::string, std::int32_t> places_;
+    std::vector<index_t> sizes_;
+    std::vector<std::int32_t> places_of_fields_;  // of one struct
     kernels::ParamKind kind_ = kernels::ParamKind::none;
     std::map<std::string, std::string> names_;
     std::uint32_t checksum_ = 0;
@@ -202,6 +219,7 @@ INTQ_INLINE void SourceWriter::params(std::size_t index, const runtime::Instruct
     if (structs == 0) return;
     const std::string type = type_of(row.params.kind);
     kind_ = row.params.kind;
+    readers_ += "    reader.params(instructions[" + std::to_string(index) + "], p" + std::to_string(index) + ");\n";
     std::string list;
     for (index_t i = 0; i < structs; ++i) {
         fields_.clear();
@@ -210,6 +228,9 @@ INTQ_INLINE void SourceWriter::params(std::size_t index, const runtime::Instruct
             row.params.visit(static_cast<const std::byte*>(instruction.params.data) + i * row.params.size, nullptr,
                              context, {this, &SourceWriter::take_field, &SourceWriter::take_group}),
             instruction.name);
+        // As runtime::generated::TableReader: the pointers behind all numbers.
+        for (const std::int32_t place : places_of_fields_) sum_.add(place);
+        places_of_fields_.clear();
         list += (i > 0 ? ",\n" : "\n") + std::string("    [] {\n        ") + type + " p{};\n" + fields_ +
                 "        return p;\n    }()";
     }
@@ -218,7 +239,21 @@ INTQ_INLINE void SourceWriter::params(std::size_t index, const runtime::Instruct
 
 INTQ_INLINE void SourceWriter::count_in(const std::string& name, const void* data, index_t bytes) {
     arrays_ += "    {" + name + ", sizeof " + name + "},\n";
+    places_[name] = static_cast<std::int32_t>(sizes_.size() + 1);
+    sizes_.push_back(bytes);
     checksum_ = crc32({static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)}, checksum_);
+}
+
+INTQ_INLINE void SourceWriter::names(const std::string& text) {
+    text_ += "inline constexpr char names[] = " + detail::quoted(text) + ";\n";
+    count_in("names", text.c_str(), static_cast<index_t>(text.size() + 1));
+}
+
+INTQ_INLINE std::uint32_t SourceWriter::sum_of_tables() const {
+    kernels::NumberSum sum = sum_;
+    for (const index_t bytes : sizes_) sum.add(bytes);
+    sum.add(place_of("names"));
+    return sum.value();
 }
 
 INTQ_INLINE void SourceWriter::take_group(void* context, const char* name, bool opens) {
@@ -236,6 +271,8 @@ INTQ_INLINE void SourceWriter::take_field(void* context, const kernels::ParamFie
 
 INTQ_INLINE void SourceWriter::put_field(const kernels::ParamField& field) {
     const std::string path = "p." + path_ + field.name;
+    if (field.memory == nullptr)
+        for (index_t i = 0; i < field.count; ++i) sum_.add(element_of(field.data, field.type, i));
     if (kind_ == kernels::ParamKind::resize && field.type == kernels::ParamType::int64 && path_.empty()) return;
     if (field.memory == nullptr) {
         fields_ += "        intq::runtime::generated::set(" + path + ", " +
@@ -244,6 +281,9 @@ INTQ_INLINE void SourceWriter::put_field(const kernels::ParamField& field) {
         const std::string name = kind_ == kernels::ParamKind::resize ? taps(*field.memory, field.count / 3)
                                                                      : array(*field.memory, field.type, field.count);
         fields_ += "        " + path + " = " + name + ";\n";
+        places_of_fields_.push_back(place_of(name));
+    } else {
+        places_of_fields_.push_back(0);
     }
 }
 

@@ -29,8 +29,9 @@ struct GenerateOptions {
 ///     arena_bytes          bytes of static memory, in `arena`
 ///     run(x…, y…)          one image: a pointer for each input and each output, of their types. Where bounds of codes
 ///                          were stated, it gives false and writes no output if a tensor left them
-///     self_test(bool)      checksum of the constants unless false is given, then the golden runs; the first wrong
-///     layer program, table       what a runtime::execute() would take
+///     self_test(bool)      whether the tables are whole; the checksum of the constants unless false is given; then
+///                          the golden runs, and the first wrong layer
+///     program, table       what a runtime::execute() would take
 ///
 /// Constants are constexpr, so they stay in flash.
 ///
@@ -70,28 +71,34 @@ INTQ_INLINE std::string tensor_source(SourceWriter& writer, const runtime::Progr
     // Sums and reals have wide ranges; a suffix keeps their type on every machine.
     const std::string range = std::to_string(q.quant_min()) + "ll, " + std::to_string(q.quant_max()) + "ll";
     std::string qparams;
+    std::int32_t place = 0;
     if (q.is_per_channel()) {
         std::vector<float> scales;
         for (index_t c = 0; c < q.count(); ++c) scales.push_back(q.scale(c));
         const std::string name = writer.array(scales.data(), kernels::ParamType::float32, q.count());
+        place = writer.place_of(name);
         qparams = "intq::QParams::per_channel(" + name + ", {}, " + std::to_string(q.axis()) + ", " + range + ")";
     } else {
         qparams = "intq::QParams::per_tensor(" + literal(q.scale()) + ", " + std::to_string(q.zero_point()) + ", " +
                   range + ")";
     }
+    runtime::add_numbers(writer.sum(), tensor, place);
     return "    {intq::DType::" + std::string(name_of(tensor.dtype)) + ", intq::Shape(" + extents + "), " + qparams +
            ", " + std::to_string(tensor.offset) + ", \"\", intq::Layout::" + name_of(tensor.layout) +
            (tensor.has_stated_bounds ? ", true" : "") + "},\n";
 }
 
-INTQ_INLINE std::string instruction_source(const runtime::Instruction& instruction, std::size_t index) {
+/// @param name  the place of its name among the names
+INTQ_INLINE std::string instruction_source(SourceWriter& writer, const runtime::Instruction& instruction,
+                                           std::size_t index, std::size_t name) {
+    runtime::add_numbers(writer.sum(), instruction, static_cast<index_t>(name));
     const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
     const index_t structs = runtime::param_structs(row, instruction.operand_count);
     const std::string params =
         structs == 0 ? "{}" : "{p" + std::to_string(index) + ", " + std::to_string(structs) + "}";
     return "    {intq::OpKind::" + std::string(name_of(instruction.op)) + ", " + std::to_string(instruction.output) +
            ", " + std::to_string(instruction.first_operand) + ", " + std::to_string(instruction.operand_count) + ", " +
-           quoted(instruction.name) + ", \"\", " + params + "},\n";
+           "names + " + std::to_string(name) + ", \"\", " + params + "},\n";
 }
 
 /// Leaves the rows of a family that the program cannot do without; their numbers.
@@ -252,6 +259,23 @@ INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
            "};\n}\n";
 }
 
+INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecord& golden) {
+    return "namespace data {\n\ninline bool tables_are_whole() noexcept {\n"
+           "    intq::runtime::generated::TableReader reader(arrays);\n" +
+           writer.readers() +
+           "    reader.program(program, {instructions, tensors, operands, inputs, outputs}, names);\n"
+           "    return reader.holds(" +
+           std::to_string(writer.sum_of_tables()) +
+           "u);\n}\n\n}  // namespace data\n\n"
+           "/// Whether tables and constants are whole, and every layer gives its golden codes.\n"
+           "inline intq::runtime::SelfTestResult self_test(bool checks_constants = true) noexcept {\n"
+           "    if (!data::tables_are_whole()) return {.tables_are_whole = false, .layer = \"tables\"};\n"
+           "    if (checks_constants && intq::runtime::generated::checksum_of(data::arrays) != " +
+           std::to_string(writer.checksum()) +
+           "u) return {.constants_are_whole = false};\n    return intq::runtime::generated::self_test(program, " +
+           (golden.view().runs() > 0 ? "data::golden()" : "data::golden") + ", arena, &data::run_all);\n}\n\n";
+}
+
 /// The words that C++20 keeps for itself.
 /// Source   C++20 [lex.key], [lex.operators]
 inline constexpr std::string_view cpp_keywords[] = {
@@ -302,11 +326,15 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kern
     const std::string backend = options.backend.empty() ? "intq::simd::" + std::string(table.backend) : options.backend;
 
     detail::SourceWriter writer(table);
-    std::string tensors, instructions;
+    std::string tensors, instructions, names;
     for (std::size_t i = 0; i < program.instructions.size(); ++i) writer.params(i, program.instructions[i]);
     for (const runtime::ProgramTensor& tensor : program.tensors) tensors += detail::tensor_source(writer, tensor);
-    for (std::size_t i = 0; i < program.instructions.size(); ++i)
-        instructions += detail::instruction_source(program.instructions[i], i);
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+        instructions += detail::instruction_source(writer, program.instructions[i], i, names.size());
+        names += std::string(program.instructions[i].name) + '\0';
+    }
+    writer.names(names);
+    runtime::add_numbers(writer.sum(), program);
 
     std::string guard = "INTQ_GENERATED_" + options.name;
     for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -321,23 +349,13 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kern
         detail::index_list("operands", program.operands) + detail::index_list("inputs", program.inputs) +
         detail::index_list("outputs", program.outputs) +
         "\ninline constexpr const intq::kernels::KernelTable& all = intq::kernels::kernel_table<" + target + ", " +
-        backend + ">;\n" + detail::table_source(program, table, target) + "\n" + detail::golden_source(golden);
-    if (!writer.arrays().empty())
-        text += "inline constexpr intq::runtime::ConstantArray arrays[] = {\n" + writer.arrays() + "};\n";
+        backend + ">;\n" + detail::table_source(program, table, target) + "\n" + detail::golden_source(golden) +
+        "inline constexpr intq::runtime::ConstantArray arrays[] = {\n" + writer.arrays() + "};\n";
     text += "\n}  // namespace data\n\n" + detail::program_source(program) +
             "\ninline constexpr std::size_t arena_bytes = " + std::to_string(program.arena_size) +
-            ";\nalignas(intq::buffer_alignment) inline std::byte arena[arena_bytes];\n\n" + detail::run_source(program);
-    const std::string has_constants =
-        writer.arrays().empty()
-            ? ""
-            : "    if (checks_constants && intq::runtime::generated::checksum_of(data::arrays) != " +
-                  std::to_string(writer.checksum()) + "u) return {.constants_are_whole = false};\n";
-    text +=
-        "/// Whether the constants are whole and every layer gives its golden codes.\n"
-        "inline intq::runtime::SelfTestResult self_test([[maybe_unused]] bool checks_constants = true) noexcept {\n" +
-        has_constants + "    return intq::runtime::generated::self_test(program, " +
-        (golden.view().runs() > 0 ? "data::golden()" : "data::golden") +
-        ", arena, &data::run_all);\n}\n\n}  // namespace " + options.name + "\n\n#endif  // " + guard + "\n";
+            ";\nalignas(intq::buffer_alignment) inline std::byte arena[arena_bytes];\n\n" +
+            detail::run_source(program) + detail::self_test_source(writer, golden) + "}  // namespace " + options.name +
+            "\n\n#endif  // " + guard + "\n";
     return text;
 }
 

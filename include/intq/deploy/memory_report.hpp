@@ -132,10 +132,10 @@ INTQ_INLINE std::vector<ArenaOccupant> MemoryReport::at(std::int32_t instruction
 
 INTQ_INLINE std::string MemoryReport::to_text() const {
     std::string text = "arena        " + std::to_string(arena) + " bytes\nlower bound  " + std::to_string(lower_bound) +
-                       " bytes, at " + peak_name + "\n";
+                       " bytes, at " + printable(peak_name) + "\n";
     for (const ArenaOccupant& occupant : at(peak))
         text += "    " + std::to_string(occupant.bytes) + " bytes at " + std::to_string(occupant.offset) + ": " +
-                occupant.name + "\n";
+                printable(occupant.name) + "\n";
     return text;
 }
 

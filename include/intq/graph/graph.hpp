@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "intq/graph/names.hpp"
@@ -71,8 +73,12 @@ private:
 
     Node& insert(Op op, const std::string& candidate, std::string target, ArgumentList args);
     Nodes::iterator position(const Node& node);
+    /// Takes a node in at a place.
+    Node& keep(Nodes::iterator place, std::unique_ptr<Node> node);
 
     Nodes nodes_;
+    std::unordered_map<const Node*, Nodes::iterator> places_;
+    std::map<std::string_view, Node*> by_name_;  // the names are the nodes' own
     NameSpace names_;
     const Node* insert_before_ = nullptr;  // null: at the end
 };
@@ -130,7 +136,7 @@ INTQ_INLINE Graph::Graph(const Graph& other) : names_(other.names_) {
         for (Argument& argument : args) argument.for_each_ref([&](NodeRef& ref) { ref.node = copies.at(ref.node); });
         copies[node.get()] = copy.get();
         copy->set_args(std::move(args));
-        nodes_.push_back(std::move(copy));
+        keep(nodes_.end(), std::move(copy));
     }
 }
 
@@ -170,15 +176,20 @@ INTQ_INLINE Node& Graph::insert(Op op, const std::string& candidate, std::string
     node->name_ = names_.create(snake_case(candidate));
     node->target_ = std::move(target);
     node->set_args(std::move(args));
-    Node& result = *node;
-    nodes_.insert(insert_before_ == nullptr ? nodes_.end() : position(*insert_before_), std::move(node));
-    return result;
+    return keep(insert_before_ == nullptr ? nodes_.end() : position(*insert_before_), std::move(node));
+}
+
+INTQ_INLINE Node& Graph::keep(Nodes::iterator place, std::unique_ptr<Node> node) {
+    const auto at = nodes_.insert(place, std::move(node));
+    places_[at->get()] = at;
+    by_name_[(*at)->name()] = at->get();
+    return **at;
 }
 
 INTQ_INLINE Graph::Nodes::iterator Graph::position(const Node& node) {
-    const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& own) { return own.get() == &node; });
-    if (found == nodes_.end()) throw Error("the node \"" + node.name() + "\" belongs to another graph");
-    return found;
+    const auto found = places_.find(&node);
+    if (found == places_.end()) throw Error("the node \"" + node.name() + "\" belongs to another graph");
+    return found->second;
 }
 
 INTQ_INLINE Graph::InsertionPoint Graph::before(const Node& node) { return {*this, position(node)->get()}; }
@@ -209,9 +220,8 @@ INTQ_INLINE Node& Graph::output_node() const {
 }
 
 INTQ_INLINE Node* Graph::find(std::string_view name) const noexcept {
-    for (const auto& node : nodes_)
-        if (node->name() == name) return node.get();
-    return nullptr;
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
 }
 
 INTQ_INLINE void Graph::erase(Node& node) {
@@ -221,7 +231,10 @@ INTQ_INLINE void Graph::erase(Node& node) {
         throw Error("the node \"" + node.name() + "\" cannot be erased: it is used by " + users);
     }
     node.set_args({});
-    nodes_.erase(position(node));
+    const auto at = position(node);
+    by_name_.erase(node.name());
+    places_.erase(&node);
+    nodes_.erase(at);
 }
 
 INTQ_INLINE void Graph::replace_all_uses(Node& old, Node& replacement, const std::function<bool(const Node&)>& filter) {

@@ -58,7 +58,13 @@ private:
     std::vector<std::vector<OutputInfo>> outputs_;  // by node, in the order of the graph
 };
 
-/// Runs the graph and writes the shapes and dtypes of its values into the nodes' outputs; a run that fails writes none.
+/// Writes the shapes and dtypes that the values have on these inputs into the nodes' outputs; where it fails, none. The
+/// float operators and layers of the library are not computed (Tensor::of_shape()). A module or function that asks for
+/// elements is called with zeros.
+///
+/// @return what the model gives, as shapes
+///
+/// Memory   none for the values, but for what is called with zeros
 nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -69,6 +75,7 @@ nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> input
 
 #    include <algorithm>
 #    include <cstddef>
+#    include <set>
 #    include <utility>
 
 namespace intq::graph {
@@ -115,38 +122,82 @@ INTQ_INLINE void ShapeRecord::write_to(Graph& graph) const {
     for (std::size_t i = 0; i < outputs_.size(); ++i) nodes.at(i)->outputs() = outputs_[i];
 }
 
+namespace detail {
+
+/// The value with `change` made of each of its tensors.
+template <class Change> nn::Value with_tensors(const nn::Value& value, const Change& change) {
+    if (value.is_tensor()) {
+        Tensor result = change(value.tensor());
+        result.set_qparams(value.tensor().qparams());
+        return result;
+    }
+    if (!value.is_tuple()) return value;
+    nn::Value::Tuple items;
+    for (const nn::Value& item : value.tuple()) items.push_back(with_tensors(item, change));
+    return items;
+}
+
+INTQ_INLINE nn::Value shapes_of(const nn::Value& value) {
+    return with_tensors(value, [](const Tensor& tensor) {
+        return tensor.defined() ? Tensor::of_shape(tensor.shape(), tensor.dtype(), tensor.layout()) : tensor;
+    });
+}
+
+INTQ_INLINE nn::Value zeros_of(const nn::Value& value) {
+    return with_tensors(value, [](const Tensor& tensor) {
+        return tensor.lacks_values() ? Tensor::zeros(tensor.shape(), tensor.dtype(), tensor.layout()) : tensor;
+    });
+}
+
+/// The shapes of what a node gives.
+INTQ_INLINE nn::Value evaluate_shapes(const Node& node, nn::Module& root, const Interpreter::Values& values) {
+    try {
+        return shapes_of(Interpreter::evaluate(node, root, values));
+    } catch (const ValuesNeeded&) {
+        Interpreter::Values zeros;
+        for (const Node* input : node.inputs())
+            zeros[input] =
+                input->op() == Op::get_attr ? Interpreter::evaluate(*input, root, {}) : zeros_of(values.at(input));
+        return shapes_of(Interpreter::evaluate(node, root, zeros));
+    }
+}
+
+}  // namespace detail
+
 INTQ_INLINE nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs) {
+    std::vector<nn::Value> shapes_in;
+    for (const nn::Value& input : inputs) shapes_in.push_back(detail::shapes_of(input));
     ShapeRecord shapes;
-    nn::Value result = module.run(inputs, [&](const Node& node, const nn::Value& value) { shapes.add(node, value); });
+    GraphRun run(module.graph(), module, shapes_in, &detail::evaluate_shapes);
+    while (!run.is_done()) run.step({}, [&](const Node& node, const nn::Value& value) { shapes.add(node, value); });
+    nn::Value result = run.finish();
     shapes.write_to(module.graph());
     return result;
 }
 
 namespace detail {
 
-INTQ_INLINE void delete_unused_below(nn::Module& module, const std::string& path,
-                                     const std::vector<std::string>& used) {
-    const auto children = module.children();
-    for (const auto& child : children) {
+INTQ_INLINE void delete_unused_below(nn::Module& module, const std::string& path, const std::set<std::string>& used) {
+    const auto is_below = [&](const std::string& name) {
+        const auto first = used.lower_bound(name + ".");
+        return first != used.end() && first->rfind(name + ".", 0) == 0;
+    };
+    module.keep_children([&](const std::string& child) {
+        const std::string name = nn::detail::join_path(path, child);
+        return used.count(name) != 0 || is_below(name);
+    });
+    for (const auto& child : module.children()) {
         const std::string name = nn::detail::join_path(path, child.name);
-        const auto is_used = [&](const std::string& target) {
-            return target == name || target.rfind(name + ".", 0) == 0;
-        };
-        const auto is_called = [&](const std::string& target) { return target == name; };
-        if (std::none_of(used.begin(), used.end(), is_used)) {
-            module.remove_child(child.name);
-        } else if (std::none_of(used.begin(), used.end(), is_called)) {
-            delete_unused_below(*child.value, name, used);
-        }
+        if (used.count(name) == 0) delete_unused_below(*child.value, name, used);
     }
 }
 
 }  // namespace detail
 
 INTQ_INLINE void GraphModule::delete_unused_children() {
-    std::vector<std::string> used;
+    std::set<std::string> used;
     for (const Node* node : graph_.nodes())
-        if (node->op() == Op::call_module || node->op() == Op::get_attr) used.push_back(node->target());
+        if (node->op() == Op::call_module || node->op() == Op::get_attr) used.insert(node->target());
     detail::delete_unused_below(*this, "", used);
 }
 

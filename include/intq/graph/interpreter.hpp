@@ -74,8 +74,11 @@ class GraphRun {
 public:
     /// Graph and root must outlive the run and its copies; the graph must not be edited meanwhile.
     ///
-    /// @param inputs  one for each placeholder in order; missing ones take their default
-    GraphRun(const Graph& graph, nn::Module& root, std::span<const nn::Value> inputs);
+    /// @param inputs    one for each placeholder in order; missing ones take their default
+    /// @param evaluate  what a node other than a placeholder gives
+    using Evaluate = nn::Value (*)(const Node& node, nn::Module& root, const Interpreter::Values& values);
+    GraphRun(const Graph& graph, nn::Module& root, std::span<const nn::Value> inputs,
+             Evaluate evaluate = &Interpreter::evaluate);
 
     bool is_done() const noexcept;
     /// The node that step() evaluates.
@@ -97,6 +100,7 @@ private:
         std::vector<const Node*> nodes;                   // to the output
         std::vector<std::vector<const Node*>> last_uses;  // by node: what nobody reads behind it
         std::vector<nn::Value> inputs;
+        Evaluate evaluate;
     };
     nn::Value input(const Node& node);
 
@@ -141,12 +145,13 @@ INTQ_INLINE nn::Value Interpreter::run(std::span<const nn::Value> inputs) {
     return run.finish();
 }
 
-INTQ_INLINE GraphRun::GraphRun(const Graph& graph, nn::Module& root, std::span<const nn::Value> inputs) {
+INTQ_INLINE GraphRun::GraphRun(const Graph& graph, nn::Module& root, std::span<const nn::Value> inputs,
+                               Evaluate evaluate) {
     const auto placeholders = graph.placeholders();
     if (inputs.size() > placeholders.size())
         throw Error("the graph has " + std::to_string(placeholders.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
-    auto plan = std::make_shared<Plan>(Plan{&graph, &root, {}, {}, {inputs.begin(), inputs.end()}});
+    auto plan = std::make_shared<Plan>(Plan{&graph, &root, {}, {}, {inputs.begin(), inputs.end()}, evaluate});
     std::map<const Node*, std::size_t> last_reader;
     for (const Node* node : graph.nodes()) {
         for (const Node* read : node->inputs()) last_reader[read] = plan->nodes.size();
@@ -171,11 +176,13 @@ INTQ_INLINE const nn::Value& GraphRun::finish() {
 INTQ_INLINE const nn::Value& GraphRun::step(const ValueHook& value_of, const NodeHook& hook) {
     const Node& node = next();
     try {
-        last_ = node.op() == Op::placeholder ? input(node) : Interpreter::evaluate(node, *plan_->root, values_);
+        last_ = node.op() == Op::placeholder ? input(node) : plan_->evaluate(node, *plan_->root, values_);
         if (value_of)
             if (auto other = value_of(node, last_)) last_ = *std::move(other);
         if (hook) hook(node, last_);
     } catch (const nn::TracingError&) {
+        throw;
+    } catch (const ValuesNeeded&) {
         throw;
     } catch (const Error& error) {
         throw Error(describe(node, *plan_->graph), error);

@@ -179,6 +179,8 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(graph)
 
+#    include <unordered_set>
+
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
@@ -190,8 +192,9 @@ INTQ_INLINE std::vector<Node*> Node::operands() const {
 
 INTQ_INLINE std::vector<Node*> Node::inputs() const {
     std::vector<Node*> result;
+    std::unordered_set<const Node*> seen;
     for (Node* operand : operands())
-        if (std::find(result.begin(), result.end(), operand) == result.end()) result.push_back(operand);
+        if (seen.insert(operand).second) result.push_back(operand);
     return result;
 }
 

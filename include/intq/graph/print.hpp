@@ -97,7 +97,7 @@ INTQ_INLINE std::string to_string(const Graph& graph) {
         std::string line = detail::to_string(*node);
         // FX writes "return relu", without the sign that it has elsewhere.
         if (node->op() == Op::output && node->args()[0].node() != nullptr) line.erase(line.find('%'), 1);
-        text += "    " + line + "\n";
+        text += "    " + printable(line) + "\n";
     }
     return text;
 }

@@ -4,6 +4,7 @@
 #ifndef INTQ_IO_DESCRIBE_HPP
 #define INTQ_IO_DESCRIBE_HPP
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,18 @@ inline namespace INTQ_CORE_ABI {
 /// @return the sentence, without a full stop, so that it can stand inside a longer message; "ok" for ok
 std::string describe(const Status& status);
 
-/// `text` in double quotes, fit for a message or a terminal: control characters as \xNN, cut after `limit` bytes.
+/// Whether bytes are well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
+///
+/// Source   The Unicode Standard, table 3-7
+constexpr bool is_utf8(std::string_view text) noexcept;
+
+/// Text from anywhere, fit for a message or a terminal: control characters, characters that turn the direction of
+/// writing or end a line, and bytes that are no UTF-8 become \xNN. What is written so stays as it is.
+///
+/// Every Error, table and report passes its text through here.
+std::string printable(std::string_view text);
+
+/// `text` in double quotes, printable, cut after `limit` bytes.
 std::string in_quotes(std::string_view text, std::size_t limit = 120);
 
 /// Whether a number stands for an extent that is not known until run time: -1, or one far below all that mean
@@ -54,21 +66,71 @@ template <class T> std::string shortest_text(T number) {
     return {digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
 }
 
+namespace detail {
+
+/// Bytes of the first character; 0 where it is not well-formed UTF-8.
+constexpr std::size_t utf8_length(std::string_view text) noexcept {
+    const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+    const unsigned lead = at(0), second = at(1);
+    if (lead < 0x80) return 1;
+    if (lead < 0xc2 || lead > 0xf4) return 0;
+    const std::size_t length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    for (std::size_t i = 1; i < length; ++i)
+        if ((at(i) & 0xc0u) != 0x80u) return 0;
+    const bool is_bad = (lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
+                        (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f);
+    return is_bad ? 0 : length;
+}
+
+/// Whether a well-formed character is shown as it is: C0, C1 and DEL are not, nor U+2028 and U+2029, which end a line,
+/// nor the marks, embeddings, overrides and isolates of direction.
+constexpr bool is_shown(std::string_view character) noexcept {
+    const auto at = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+    if (character.size() == 1) return at(0) >= 0x20 && at(0) != 0x7f;
+    if (character.size() == 2) return !(at(0) == 0xc2 && at(1) < 0xa0) && !(at(0) == 0xd8 && at(1) == 0x9c);
+    if (character.size() > 3 || at(0) != 0xe2) return true;
+    const bool turns_or_ends = at(1) == 0x80 && (at(2) == 0x8e || at(2) == 0x8f || (at(2) >= 0xa8 && at(2) <= 0xae));
+    const bool isolates = at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9;
+    return !turns_or_ends && !isolates;
+}
+
+}  // namespace detail
+
+constexpr bool is_utf8(std::string_view text) noexcept {
+    for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
+        length = detail::utf8_length(text);
+        if (length == 0) return false;
+    }
+    return true;
+}
+
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(io)
 
-INTQ_INLINE std::string in_quotes(std::string_view text, std::size_t limit) {
+INTQ_INLINE std::string printable(std::string_view text) {
     constexpr std::string_view digits = "0123456789abcdef";
-    std::string result = "\"";
-    for (const char c : text.substr(0, limit)) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte >= 0x20 && byte != 0x7f) {
-            result += c;
-        } else {
+    std::string result;
+    while (!text.empty()) {
+        const std::size_t length = detail::utf8_length(text);
+        const std::string_view character = text.substr(0, length == 0 ? 1 : length);
+        text.remove_prefix(character.size());
+        if (length != 0 && detail::is_shown(character)) {
+            result += character;
+            continue;
+        }
+        for (const char c : character) {
+            const auto byte = static_cast<unsigned char>(c);
             result += {'\\', 'x', digits[byte / 16], digits[byte % 16]};
         }
     }
-    return result + (text.size() > limit ? "...\"" : "\"");
+    return result;
+}
+
+INTQ_INLINE std::string in_quotes(std::string_view text, std::size_t limit) {
+    std::size_t end = (std::min)(limit, text.size());
+    // Not within a character.
+    while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+    return '"' + printable(text.substr(0, end)) + (text.size() > limit ? "...\"" : "\"");
 }
 
 namespace detail {

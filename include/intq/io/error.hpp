@@ -17,7 +17,7 @@ namespace intq {
 inline namespace INTQ_CORE_ABI {
 
 /// A wrong input. The message is one sentence for a person: which operator, node or file, what was given and what
-/// was expected.
+/// was expected. It is printable(), whatever text of a file is part of it.
 class Error : public std::runtime_error {
 public:
     explicit Error(const std::string& sentence);
@@ -56,7 +56,7 @@ template <class T> T value_or_throw(const Result<T>& result, std::string_view wh
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(io)
 
-INTQ_INLINE Error::Error(const std::string& sentence) : std::runtime_error(sentence) {}
+INTQ_INLINE Error::Error(const std::string& sentence) : std::runtime_error(printable(sentence)) {}
 
 INTQ_INLINE Error::Error(std::string_view where, std::string_view sentence)
     : std::runtime_error(join(where, sentence)) {}
@@ -75,7 +75,7 @@ INTQ_INLINE Error Error::of_environment(const std::string& sentence) {
 }
 
 INTQ_INLINE std::string Error::join(std::string_view where, std::string_view sentence) {
-    return where.empty() ? std::string(sentence) : std::string(where) + ": " + std::string(sentence);
+    return printable(where.empty() ? std::string(sentence) : std::string(where) + ": " + std::string(sentence));
 }
 
 INTQ_INLINE void throw_if_failed(const Status& status, std::string_view where) {

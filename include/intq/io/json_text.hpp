@@ -19,29 +19,9 @@
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Whether bytes are well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
-///
-/// Source   The Unicode Standard, table 3-7
-constexpr bool is_utf8(std::string_view text) noexcept {
-    for (std::size_t i = 0; i < text.size();) {
-        const auto at = [&](std::size_t k) {
-            return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u;
-        };
-        const unsigned lead = at(0);
-        const std::size_t tails = lead < 0x80 ? 0 : lead < 0xc2 ? 9 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-        if (tails == 9 || lead > 0xf4) return false;
-        for (std::size_t k = 1; k <= tails; ++k)
-            if ((at(k) & 0xc0u) != 0x80u) return false;
-        const unsigned second = at(1);
-        if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) ||
-            (lead == 0xf4 && second > 0x8f))
-            return false;
-        i += tails + 1;
-    }
-    return true;
-}
+using intq::is_utf8;
 
-/// A string in quotes, with escapes.
+/// A string in quotes, with escapes, also for the characters that printable() does not show.
 /// @throws Error where it is not UTF-8
 std::string write_json_string(std::string_view text);
 
@@ -118,6 +98,16 @@ struct Escape {
 inline constexpr Escape escapes[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b', '\b'},
                                      {'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'}};
 
+/// \uXXXX of a character of at most three bytes.
+INTQ_INLINE std::string escape_of(std::string_view character) {
+    const auto at = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(character[i])); };
+    const std::uint32_t code = character.size() == 1   ? at(0)
+                               : character.size() == 2 ? (at(0) & 0x1f) << 6 | (at(1) & 0x3f)
+                                                       : (at(0) & 0x0f) << 12 | (at(1) & 0x3f) << 6 | (at(2) & 0x3f);
+    constexpr char digits[] = "0123456789abcdef";
+    return {'\\', 'u', digits[code >> 12], digits[code >> 8 & 15], digits[code >> 4 & 15], digits[code & 15]};
+}
+
 /// @pre code is not a surrogate and at most 0x10ffff
 INTQ_INLINE void append_utf8(std::string& out, std::uint32_t code) {
     const auto put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
@@ -144,16 +134,16 @@ INTQ_INLINE void append_utf8(std::string& out, std::uint32_t code) {
 INTQ_INLINE std::string write_json_string(std::string_view text) {
     if (!is_utf8(text)) throw Error("JSON", "the text " + in_quotes(text, 20) + " is not UTF-8");
     std::string out = "\"";
-    for (const char c : text) {
+    for (std::string_view character; !text.empty(); text.remove_prefix(character.size())) {
+        character = text.substr(0, intq::detail::utf8_length(text));
         const auto* const escape = std::find_if(std::begin(detail::escapes), std::end(detail::escapes),
-                                                [&](const detail::Escape& row) { return row.meaning == c; });
-        if (c != '/' && escape != std::end(detail::escapes)) {
+                                                [&](const detail::Escape& row) { return row.meaning == character[0]; });
+        if (character[0] != '/' && escape != std::end(detail::escapes)) {
             out += {'\\', escape->letter};
-        } else if (static_cast<unsigned char>(c) < 0x20) {
-            constexpr char digits[] = "0123456789abcdef";
-            out += {'\\', 'u', '0', '0', digits[c / 16], digits[c % 16]};
+        } else if (intq::detail::is_shown(character)) {
+            out += character;
         } else {
-            out += c;
+            out += detail::escape_of(character);
         }
     }
     return out + "\"";

@@ -132,9 +132,7 @@ INTQ_INLINE void TextTable::add_row(std::vector<std::string> cells) {
         throw Error("a table row has " + std::to_string(cells.size()) + " cells, expected " +
                     std::to_string(columns_.size()));
     // A control character would break the columns, and a name out of a file may hold a terminal's escape sequence.
-    for (std::string& cell : cells)
-        std::replace_if(
-            cell.begin(), cell.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
+    for (std::string& cell : cells) cell = printable(cell);
     rows_.push_back(std::move(cells));
 }
 

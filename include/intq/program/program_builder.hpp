@@ -8,6 +8,7 @@
 #define INTQ_PROGRAM_PROGRAM_BUILDER_HPP
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -96,6 +97,11 @@ public:
     QParams keep(const OwnedQParams& qparams);
     /// Memory for packed weights, geometries and tables, which the program counts as its constants.
     Workspace new_buffer(index_t size);
+    /// Lets new_buffer() throw where all buffers together would have more bytes.
+    void limit_buffers(index_t bytes) noexcept { most_buffers_ = bytes; }
+    /// Says that no one will run the program: what depends on the size of images alone need not be made.
+    void set_trial() noexcept { is_trial_ = true; }
+    bool is_trial() const noexcept { return is_trial_; }
 
     /// Throws what the target's constraint table refuses.
     void check_use(const arith::OperatorUse& use, const LayerName& layer) const;
@@ -116,6 +122,9 @@ private:
     index_t workspace_ = 0;
     index_t workspace_offset_ = 0;
     index_t arena_ = 0;
+    index_t most_buffers_ = (std::numeric_limits<index_t>::max)();
+    index_t buffers_ = 0;
+    bool is_trial_ = false;
     std::unique_ptr<ProgramStorage> storage_;
 };
 
@@ -286,6 +295,10 @@ INTQ_INLINE void ProgramBuilder::state_bounds(std::int32_t tensor, std::int64_t 
 }
 
 INTQ_INLINE Workspace ProgramBuilder::new_buffer(index_t size) {
+    if (size > most_buffers_ - buffers_)
+        throw Error("the weights, the places of windows and the tables of the program would have more than " +
+                    std::to_string(most_buffers_) + " bytes");
+    buffers_ += size;
     return storage_->buffers.emplace_back(size).workspace();
 }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "intq/kernels/operators/operator_table.hpp"
+#include "intq/kernels/operators/param_sum.hpp"
 #include "intq/runtime/self_test.hpp"
 #include "intq/runtime/stated_bounds.hpp"
 
@@ -23,13 +24,50 @@ struct ConstantArray {
 
 /// What the self test of a generated model found.
 struct SelfTestResult {
+    bool tables_are_whole = true;     // false: a number or a pointer in them differs, and nothing was run
     bool constants_are_whole = true;  // false: their checksum differs, and nothing was run
     Difference difference{};          // the first instruction whose golden codes differ, and in which run
-    const char* layer = "";           // its layer
+    const char* layer = "";           // its layer; "tables" where they are not whole
 
-    INTQ_ALWAYS_INLINE constexpr bool ok() const noexcept { return constants_are_whole && difference.is_none(); }
+    INTQ_ALWAYS_INLINE constexpr bool ok() const noexcept {
+        return tables_are_whole && constants_are_whole && difference.is_none();
+    }
     INTQ_ALWAYS_INLINE constexpr explicit operator bool() const noexcept { return ok(); }
 };
+
+/// The lists of a generated program, whose places the compiler knows.
+struct ProgramLists {
+    std::span<const Instruction> instructions{};
+    std::span<const ProgramTensor> tensors{};
+    std::span<const std::int32_t> operands{}, inputs{}, outputs{};
+};
+
+/// Adds the numbers of a tensor to a sum. Nothing is read through a pointer.
+///
+/// @param scales  place(pointer) of its scales by channel; 0 for one scale
+INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const ProgramTensor& tensor, std::int32_t scales) {
+    const QParams& q = tensor.qparams;
+    sum.add(tensor.dtype, tensor.layout, tensor.shape.rank, tensor.offset, scales, q.axis(), q.count(), q.quant_min(),
+            q.quant_max(), tensor.has_stated_bounds);
+    for (int axis = 0; axis < max_rank; ++axis)
+        sum.add(axis < tensor.shape.rank ? tensor.shape.extents[static_cast<std::size_t>(axis)] : 0);
+    if (!q.is_per_channel()) sum.add(std::bit_cast<std::uint32_t>(q.scale()), q.zero_point());
+}
+
+/// The same of an instruction.
+///
+/// @param name  the place of its name in the text of all names
+INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Instruction& instruction, index_t name) {
+    sum.add(instruction.op, instruction.output, instruction.first_operand, instruction.operand_count,
+            instruction.params.kind, name);
+}
+
+/// The same of what a program holds beside its lists.
+INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Program& program) {
+    sum.add(program.workspace_offset, program.workspace_size, program.arena_size, program.max_batch);
+    for (const auto list : {program.operands, program.inputs, program.outputs})
+        for (const std::int32_t index : list) sum.add(index);
+}
 
 /// What a generated model calls behind each instruction.
 struct StepHook {
@@ -86,6 +124,78 @@ inline std::uint32_t checksum_of(std::span<const ConstantArray> arrays) noexcept
         sum = crc32({static_cast<const std::byte*>(array.data), static_cast<std::size_t>(array.bytes)}, sum);
     return sum;
 }
+
+/// Sums up the tables of a generated header as they are in memory. Every pointer of them is compared with the places of
+/// the header's arrays, and none is followed, so a fault gives another sum and nothing worse.
+class TableReader {
+public:
+    /// @param arrays  the arrays of constants; pointers count as their number in this list, from 1, and null as 0
+    explicit TableReader(std::span<const ConstantArray> arrays) noexcept
+        : arrays_(arrays.empty() ? nullptr : &in_memory(arrays.front()), arrays.size()) {}
+
+    /// The structs of an instruction.
+    template <class Params, std::size_t Count>
+    void params(const Instruction& instruction, const Params (&structs)[Count]) noexcept {
+        const Instruction& step = in_memory(instruction);
+        is_whole_ =
+            is_whole_ && step.params.data == structs && step.params.size == static_cast<index_t>(sizeof structs);
+        const auto place = [this](const void* pointer) { return place_of(pointer); };
+        for (const Params& given : in_memory(structs)) {
+            Params copy{};
+            std::memcpy(&copy, &given, sizeof copy);  // as bytes: what stands in place of a bool is anything
+            kernels::ParamSum fields(sum_, place);
+            describe_params(copy, fields);
+            if constexpr (requires { describe_memory(copy, fields); }) describe_memory(copy, fields);
+        }
+    }
+    /// All the rest.
+    ///
+    /// @param names  the text of all names, an array of the list
+    void program(const Program& program, const ProgramLists& lists, const char* names) noexcept {
+        const Program& given = in_memory(program);
+        const auto is_at = [](auto list, auto expected) {
+            return list.data() == expected.data() && list.size() == expected.size();
+        };
+        is_whole_ = is_whole_ && is_at(given.instructions, lists.instructions) && is_at(given.tensors, lists.tensors) &&
+                    is_at(given.operands, lists.operands) && is_at(given.inputs, lists.inputs) &&
+                    is_at(given.outputs, lists.outputs);
+        if (!is_whole_) return;
+        for (const ProgramTensor& tensor : given.tensors) {
+            add_numbers(sum_, tensor, place_of(tensor.qparams.channel_scales().data()));
+            // A header holds no zero points by channel.
+            is_whole_ = is_whole_ && (!tensor.qparams.is_per_channel() || tensor.qparams.zero_point_count() == 0);
+        }
+        for (const Instruction& instruction : given.instructions)
+            add_numbers(sum_, instruction,
+                        static_cast<index_t>(reinterpret_cast<std::uintptr_t>(instruction.name) -
+                                             reinterpret_cast<std::uintptr_t>(names)));
+        add_numbers(sum_, given);
+        for (const ConstantArray& array : arrays_) sum_.add(array.bytes);
+        sum_.add(place_of(names));
+    }
+    /// Whether the tables are those whose sum this is.
+    bool holds(std::uint32_t sum) const noexcept { return is_whole_ && sum_.value() == sum; }
+
+private:
+    /// The compiler knows what constants are, and may not use that here.
+    template <class T> static const T& in_memory(const T& object) noexcept {
+        const T* const volatile place = &object;
+        return *place;
+    }
+    std::int32_t place_of(const void* pointer) const noexcept {
+        std::int32_t place = 0;
+        if (pointer == nullptr) return place;
+        for (const ConstantArray& array : arrays_) {
+            ++place;
+            if (array.data == pointer) return place;
+        }
+        return INT32_MAX;
+    }
+
+    std::span<const ConstantArray> arrays_;
+    kernels::NumberSum sum_{};
+    bool is_whole_ = true;
+};
 
 namespace detail {
 

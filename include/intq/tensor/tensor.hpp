@@ -13,10 +13,12 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "intq/core/tensor_view.hpp"
+#include "intq/io/error.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
 namespace intq {
@@ -24,6 +26,12 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// "(1, 3, 224, 224)"
 std::string to_string(const Shape& shape);
+
+/// Thrown where the elements of a tensor are asked for that has none, see Tensor::of_shape().
+class ValuesNeeded : public Error {
+public:
+    using Error::Error;
+};
 
 /// Dtype, shape, layout and a shared buffer; optionally qparams of its values. Any number of threads may read one.
 ///
@@ -42,6 +50,12 @@ public:
     static Tensor empty(const Shape& shape, DType dtype = DType::float32, Layout layout = Layout::row_major);
     static Tensor zeros(const Shape& shape, DType dtype = DType::float32, Layout layout = Layout::row_major);
     static Tensor full(const Shape& shape, float value);
+    /// A tensor without elements and without memory, of which shapes are inferred: an operator gives such a tensor for
+    /// such operands. Who asks it for elements gets ValuesNeeded. Throws for a negative extent and for a size beyond
+    /// largest_shape bytes.
+    static Tensor of_shape(const Shape& shape, DType dtype = DType::float32, Layout layout = Layout::row_major);
+    /// More than any tensor in memory has, and small enough that an extent times a step of a window does not overflow.
+    static constexpr index_t largest_shape = index_t{1} << 40;
 
     /// A row_major tensor with a copy of `values`, which are in row_major order.
     template <class T> static Tensor from(const Shape& shape, std::span<const T> values) {
@@ -55,6 +69,8 @@ public:
     }
 
     bool defined() const noexcept { return dtype_ != DType::none; }
+    /// Whether it is defined, but has a shape alone.
+    bool lacks_values() const noexcept { return defined() && buffer_ == nullptr; }
     DType dtype() const noexcept { return dtype_; }
     const Shape& shape() const noexcept { return shape_; }
     int rank() const noexcept { return shape_.rank; }
@@ -84,8 +100,12 @@ public:
     template <class T> std::span<const T> flat() const {
         return {checked_data<const T>("flat"), static_cast<std::size_t>(size())};
     }
-    std::byte* data() noexcept { return buffer_.get(); }
-    const std::byte* data() const noexcept { return buffer_.get(); }
+    std::byte* data() { return checked_buffer(); }
+    const std::byte* data() const { return checked_buffer(); }
+    /// Throws for elements of another type.
+    void expect_dtype(const char* function, DType dtype) const {
+        if (dtype_ != dtype) throw_wrong_dtype(function, dtype);
+    }
 
     /// A copy with a buffer of its own; keeps layout and qparams.
     Tensor clone() const;
@@ -109,10 +129,15 @@ private:
     static Tensor from_memory(const Shape& shape, DType dtype, const void* values, index_t count);
     template <class T> T* checked_data(const char* function) const {
         static_assert(dtype_of<T> != DType::none, "Tensor: T must be one of the element types of core/dtype.hpp");
-        if (dtype_ != dtype_of<T>) throw_wrong_dtype(function, dtype_of<T>);
-        return reinterpret_cast<T*>(buffer_.get());
+        expect_dtype(function, dtype_of<T>);
+        return reinterpret_cast<T*>(checked_buffer());
+    }
+    std::byte* checked_buffer() const {
+        if (lacks_values()) throw_values_needed();
+        return buffer_.get();
     }
     [[noreturn]] void throw_wrong_dtype(const char* function, DType asked) const;
+    [[noreturn]] void throw_values_needed() const;
     template <class T, int Rank, class LayoutTag> TensorView<T, Rank, LayoutTag> make_view() const;
     void check_view(int rank, Layout layout) const;
     bool lies_in(Layout layout) const noexcept;
@@ -131,7 +156,7 @@ public:
     Tensor operator()(const Tensor& tensor);
 
 private:
-    std::vector<std::pair<std::shared_ptr<std::byte>, std::shared_ptr<std::byte>>> buffers_;
+    std::unordered_map<std::shared_ptr<std::byte>, std::shared_ptr<std::byte>> buffers_;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -175,8 +200,6 @@ void copy_strided(DType dtype, const Shape& shape, const std::byte* from,
 #    include <algorithm>
 #    include <cstring>
 #    include <new>
-
-#    include "intq/io/error.hpp"
 
 namespace intq {
 inline namespace INTQ_HOSTED_ABI {
@@ -270,14 +293,21 @@ INTQ_INLINE std::string to_string(const Shape& shape) {
     return describe_shape(std::span<const index_t>(shape.extents.data(), static_cast<std::size_t>(shape.rank)));
 }
 
-INTQ_INLINE Tensor Tensor::empty(const Shape& shape, DType dtype, Layout layout) {
+INTQ_INLINE Tensor Tensor::of_shape(const Shape& shape, DType dtype, Layout layout) {
     if (layout == Layout::strided) throw Error("Tensor: the layout must be row_major or channels_last, given strided");
+    if (const index_t bytes = tensor_detail::checked_bytes(shape, dtype); bytes > largest_shape)
+        throw Error("Tensor: a tensor of shape " + to_string(shape) + " would have " + std::to_string(bytes) +
+                    " bytes, at most " + std::to_string(largest_shape) + " are possible");
     Tensor result;
-    result.buffer_ =
-        tensor_detail::allocate_aligned(static_cast<std::size_t>(tensor_detail::checked_bytes(shape, dtype)));
     result.dtype_ = dtype;
     result.shape_ = shape;
     result.layout_ = shape.rank < 3 ? Layout::row_major : layout;
+    return result;
+}
+
+INTQ_INLINE Tensor Tensor::empty(const Shape& shape, DType dtype, Layout layout) {
+    Tensor result = of_shape(shape, dtype, layout);
+    result.buffer_ = tensor_detail::allocate_aligned(static_cast<std::size_t>(result.bytes()));
     return result;
 }
 
@@ -315,7 +345,7 @@ INTQ_INLINE std::array<index_t, max_rank> Tensor::strides() const noexcept {
 }
 
 INTQ_INLINE Tensor Tensor::clone() const {
-    if (!defined()) return {};
+    if (!defined() || lacks_values()) return *this;
     Tensor result = empty(shape_, dtype_, layout_);
     std::memcpy(result.data(), data(), static_cast<std::size_t>(bytes()));
     result.qparams_ = qparams_;
@@ -325,12 +355,13 @@ INTQ_INLINE Tensor Tensor::clone() const {
 INTQ_INLINE Tensor Tensor::to_layout(Layout layout) const {
     if (!defined() || layout_ == layout) return *this;
     if (rank() < 3) return *this;
-    Tensor result = empty(shape_, dtype_, layout);
-    result.qparams_ = qparams_;
-    if (lies_in(layout)) {
-        result.buffer_ = buffer_;
+    if (lacks_values() || lies_in(layout)) {
+        Tensor result = *this;
+        result.layout_ = layout;
         return result;
     }
+    Tensor result = empty(shape_, dtype_, layout);
+    result.qparams_ = qparams_;
     tensor_detail::copy_strided(dtype_, shape_, data(), strides(), result.data(), result.strides());
     return result;
 }
@@ -351,8 +382,9 @@ INTQ_INLINE Tensor Tensor::batch(index_t first, index_t count) const {
                     std::to_string(first + count));
     Shape part = shape_;
     part[0] = count;
-    Tensor result = empty(part, dtype_, layout_);
+    Tensor result = lacks_values() ? of_shape(part, dtype_, layout_) : empty(part, dtype_, layout_);
     result.qparams_ = qparams_;
+    if (lacks_values()) return result;
     const index_t sample = shape_[0] == 0 ? 0 : bytes() / shape_[0];
     std::memcpy(result.data(), data() + first * sample, static_cast<std::size_t>(count * sample));
     return result;
@@ -360,6 +392,10 @@ INTQ_INLINE Tensor Tensor::batch(index_t first, index_t count) const {
 
 INTQ_INLINE void Tensor::throw_wrong_dtype(const char* function, DType asked) const {
     throw Error(std::string("Tensor::") + function + ": " + describe_self() + ", asked for " + name_of(asked));
+}
+
+INTQ_INLINE void Tensor::throw_values_needed() const {
+    throw ValuesNeeded("Tensor: " + describe_self() + ", and has no elements: it stands for its shape alone");
 }
 
 INTQ_INLINE void Tensor::check_view(int rank, Layout layout) const {
@@ -385,15 +421,14 @@ INTQ_INLINE std::string Tensor::describe_self() const {
 }
 
 INTQ_INLINE Tensor TensorCloner::operator()(const Tensor& tensor) {
-    if (!tensor.defined()) return {};
-    for (const auto& [old_buffer, new_buffer] : buffers_)
-        if (old_buffer == tensor.buffer_) {
-            Tensor result = tensor;
-            result.buffer_ = new_buffer;
-            return result;
-        }
+    if (!tensor.defined() || tensor.lacks_values()) return tensor;
+    if (const auto known = buffers_.find(tensor.buffer_); known != buffers_.end()) {
+        Tensor result = tensor;
+        result.buffer_ = known->second;
+        return result;
+    }
     Tensor result = tensor.clone();
-    buffers_.emplace_back(tensor.buffer_, result.buffer_);
+    buffers_.emplace(tensor.buffer_, result.buffer_);
     return result;
 }
 

@@ -592,7 +592,7 @@ TEST_CASE("What a few bytes of a file imply is bounded before it is used") {
                         .initializers = {test::filled("w", {512, 512})},
                         .inputs = {test::value_info("x", {1, 512})},
                         .outputs = {test::value_info("v329")}}),
-               Contains("(MatMul): the nodes up to here copy more than 335544320 bytes of constants"));
+               Contains("(MatMul): the nodes up to here copy more than 83886080 bytes of constants"));
 }
 
 TEST_CASE("Damaged models are refused or imported, and nothing else happens") {

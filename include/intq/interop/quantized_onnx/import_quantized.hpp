@@ -266,7 +266,7 @@ private:
 
     std::vector<Tensor> example_inputs() const {
         if (!options_.example_inputs.empty()) return options_.example_inputs;
-        std::vector<Tensor> zeros;
+        std::vector<Tensor> shapes;
         for (const graph::Node* placeholder : prepared_->graph().placeholders()) {
             const auto info = std::find_if(file_.graph.inputs.begin(), file_.graph.inputs.end(),
                                            [&](const ValueInfo& input) { return input.name == placeholder->target(); });
@@ -280,9 +280,9 @@ private:
                 throw refusal(*placeholder, "its shape " + to_string(shape) +
                                                 " has more elements than are taken from " +
                                                 "a file without asking; give example_inputs");
-            zeros.push_back(Tensor::zeros(shape));
+            shapes.push_back(Tensor::of_shape(shape));
         }
-        return zeros;
+        return shapes;
     }
     static Error needs_examples(const graph::Node& placeholder) {
         return refusal(placeholder, "the file leaves the shape of this input open; give example_inputs");

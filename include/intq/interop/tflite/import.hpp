@@ -124,6 +124,7 @@ public:
 
     ImportedProgram run() {
         check_sizes();
+        check_names_of_bounds();
         for (const std::int32_t index : model_.inputs) add_input(index);
         for (const FileOperator& op : model_.operators) {
             try {
@@ -168,12 +169,23 @@ private:
             for (const std::int32_t index : op.outputs) check_tensor(index);
     }
 
+    /// Before anything that bounds could prove is refused.
+    void check_names_of_bounds() const {
+        for (const auto& [name, bounds] : state_.bounds)
+            if (std::none_of(model_.tensors.begin(), model_.tensors.end(),
+                             [&name = name](const FileTensor& each) { return each.name == name; }))
+                refuse_bounds(name);
+    }
+
     /// Bounds that found no tensor are not those of the model.
     void check_bounds() const {
         for (const auto& [name, bounds] : state_.bounds)
-            if (state_.stated.count(name) == 0)
-                throw Error("bounds are stated for the codes of " + in_quotes(name) +
-                            ", which is no input of the model and no tensor of codes that an operator writes");
+            if (state_.stated.count(name) == 0) refuse_bounds(name);
+    }
+
+    [[noreturn]] static void refuse_bounds(const std::string& name) {
+        throw Error("bounds are stated for the codes of " + in_quotes(name) +
+                    ", which is no input of the model and no tensor of codes that an operator writes");
     }
 
     /// The QUANTIZE that reads an input of real numbers.

@@ -25,12 +25,16 @@ template <> inline constexpr ParamKind param_kind<ConstantParams> = ParamKind::c
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(ConstantParams& constant, ParamFields& fields) {
+inline void describe_memory(ConstantParams& constant, auto& fields) {
+    fields.memory("codes", constant.codes, constant.dtype == DType::int8 ? ParamType::int8 : ParamType::int16,
+                  constant.size);
+}
+inline void describe_params(ConstantParams& constant, auto& fields) {
     fields("dtype", constant.dtype);
     fields("size", constant.size);
     const bool is_int8 = constant.dtype == DType::int8;
     if (!fields.expect((is_int8 || constant.dtype == DType::int16) && constant.size > 0, Field::storage)) return;
-    fields.memory("codes", constant.codes, is_int8 ? ParamType::int8 : ParamType::int16, constant.size);
+    describe_memory(constant, fields);
 }
 
 namespace operators {

@@ -27,27 +27,57 @@ template <> inline constexpr ParamKind param_kind<ConvParams> = ParamKind::conv;
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+namespace detail {
+
+inline bool has_tap_bias(const PackedConv2d& packed) noexcept {
+    return needs_tap_bias(packed, tile_offset(packed, packed.input_zero_point));
+}
+
+}  // namespace detail
+
 /// What the weights of a packed layer are of.
 inline ParamType stored_type(const PackedConv2d& packed) noexcept {
     const DType dtype = detail::stored_weight(packed);
     return dtype == DType::float32 ? ParamType::float32 : dtype == DType::int16 ? ParamType::int16 : ParamType::int8;
 }
 
-inline void describe_params(simd::Packing& packing, ParamFields& fields) {
+inline void describe_params(simd::Packing& packing, auto& fields) {
     fields("columns", packing.columns);
     fields("depth", packing.depth);
     fields("staging", packing.staging);
     fields("step", packing.step);
     fields("splits", packing.splits);
 }
-inline void describe_params(simd::DepthwisePacking& packing, ParamFields& fields) {
+inline void describe_params(simd::DepthwisePacking& packing, auto& fields) {
     fields("columns", packing.columns);
     fields("step", packing.step);
     fields("run", packing.run);
     fields("depth", packing.depth);
     fields("staging", packing.staging);
 }
-inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
+inline void describe_memory(PackedConv2d& packed, auto& fields) {
+    const auto by_outputs = [&](index_t rows) { return rows * packed.padded_outputs(); };
+    fields.memory(
+        "weights", packed.weights, stored_type(packed),
+        [&] {
+            return packed.is_depthwise ? by_outputs(packed.depthwise_weights())
+                                       : packed.groups * packed.group_weights();
+        },
+        Field::weight);
+    fields.memory(
+        "bias", packed.bias, packed.accumulator_bits == 64 ? ParamType::int64 : ParamType::int32,
+        [&] { return by_outputs(1); }, Field::bias);
+    fields.memory("words", packed.words, ParamType::int32,
+                  [&] { return by_outputs(arith::words_of(packed.requantize)); });
+    fields.memory("sumin_words", packed.sumin_words, ParamType::int32,
+                  [&] { return packed.has_sumin ? by_outputs(arith::sumin_words_of(packed.requantize)) : 0; });
+    fields.memory("tap_bias", packed.tap_bias, ParamType::int32,
+                  [&] { return detail::has_tap_bias(packed) ? by_outputs(packed.taps()) : 0; });
+    fields.memory("padding_row", packed.padding_row,
+                  packed.input_dtype == DType::int16 ? ParamType::int16 : ParamType::int8,
+                  [&] { return packed.is_depthwise ? packed.in_channels + detail::widest_vector : 0; });
+}
+inline void describe_params(PackedConv2d& packed, auto& fields) {
     fields("op", packed.op);
     fields("window", packed.window);
     fields("in_channels", packed.in_channels);
@@ -74,24 +104,24 @@ inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
     if (!fields.expect(rule == detail::requantize_rule(fields.context().policy(), packed.op, packed.output_dtype),
                        Field::scale))
         return;
-    const index_t outputs = packed.padded_outputs();
-    const ParamType sum = packed.accumulator_bits == 64 ? ParamType::int64 : ParamType::int32;
-    fields.memory("weights", packed.weights, stored_type(packed),
-                  packed.is_depthwise ? packed.depthwise_weights() * outputs : packed.groups * packed.group_weights(),
-                  Field::weight);
-    fields.memory("bias", packed.bias, sum, outputs, Field::bias);
-    fields.memory("words", packed.words, arith::words_of(rule) * outputs);
-    fields.memory("sumin_words", packed.sumin_words, packed.has_sumin ? arith::sumin_words_of(rule) * outputs : 0);
-    const bool has_tap_bias = detail::needs_tap_bias(packed, detail::tile_offset(packed, packed.input_zero_point));
-    fields.memory("tap_bias", packed.tap_bias, ParamType::int32, has_tap_bias ? packed.taps() * outputs : 0);
-    fields.expect((packed.tap_bias != nullptr) == has_tap_bias, Field::bias);
-    fields.memory("padding_row", packed.padding_row,
-                  packed.input_dtype == DType::int16 ? ParamType::int16 : ParamType::int8,
-                  packed.is_depthwise ? packed.in_channels + detail::widest_vector : 0);
+    describe_memory(packed, fields);
+    fields.expect((packed.tap_bias != nullptr) == detail::has_tap_bias(packed), Field::bias);
     fields.expect_memory([&] { return detail::holds_words(packed); }, Field::scale);
     fields.expect_memory([&] { return packed.scaled_is_small == detail::is_scaled_small(packed); }, Field::scale);
 }
-inline void describe_params(ConvParams& step, ParamFields& fields) {
+inline void describe_memory(ConvGeometry& geometry, const Window2d& window, auto& fields) {
+    const index_t pixels = geometry.out_pixels(), padded = detail::pads(window) ? pixels : 0;
+    fields.memory("geometry.offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps,
+                  Field::geometry);
+    fields.memory("geometry.pixels", geometry.pixels, padded, Field::geometry);
+    fields.memory("geometry.run_ends", geometry.run_ends, padded, Field::geometry);
+}
+/// All of a convolution's, for who names pointers alone.
+inline void describe_memory(ConvParams& step, auto& fields) {
+    describe_memory(step.packed, fields);
+    describe_memory(step.geometry, step.packed.window, fields);
+}
+inline void describe_params(ConvParams& step, auto& fields) {
     fields("packed", step.packed);
     ConvGeometry& geometry = step.geometry;
     fields("geometry.batch", geometry.batch);
@@ -102,11 +132,7 @@ inline void describe_params(ConvParams& step, ParamFields& fields) {
     if (!fields.status().ok() || !fields.expect(detail::check_geometry_extents(window, geometry.in)) ||
         !fields.expect(has_extents_of(window, geometry), Field::geometry))
         return;
-    const index_t pixels = geometry.out_pixels(), padded = detail::pads(window) ? pixels : 0;
-    fields.memory("geometry.offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps,
-                  Field::geometry);
-    fields.memory("geometry.pixels", geometry.pixels, padded, Field::geometry);
-    fields.memory("geometry.run_ends", geometry.run_ends, padded, Field::geometry);
+    describe_memory(geometry, window, fields);
     if (fields.expect(is_geometry_of(window, geometry), Field::geometry))
         fields.expect_memory([&] { return holds_geometry(window, geometry); }, Field::geometry);
 }

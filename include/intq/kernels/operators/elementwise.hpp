@@ -22,7 +22,7 @@ template <> inline constexpr ParamKind param_kind<RequantizeParams> = ParamKind:
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(arith::AddParams& add, ParamFields& fields) {
+inline void describe_params(arith::AddParams& add, auto& fields) {
     fields("zero_point", add.zero_point);
     fields("coefficient", add.coefficient);
     fields("factor", add.factor);
@@ -30,12 +30,12 @@ inline void describe_params(arith::AddParams& add, ParamFields& fields) {
     fields("output", add.output);
     fields("codes", add.codes);
 }
-inline void describe_params(arith::MulParams& mul, ParamFields& fields) {
+inline void describe_params(arith::MulParams& mul, auto& fields) {
     fields("zero_point", mul.zero_point);
     fields("words", mul.words);
     fields("codes", mul.codes);
 }
-inline void describe_params(RequantizeParams& requantize, ParamFields& fields) {
+inline void describe_params(RequantizeParams& requantize, auto& fields) {
     fields("is_identity", requantize.is_identity);
     fields("zero_point", requantize.zero_point);
     fields("words", requantize.words);

@@ -18,13 +18,13 @@ template <> inline constexpr ParamKind param_kind<PadParams> = ParamKind::pad;
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(MoveParams& move, ParamFields& fields) {
+inline void describe_params(MoveParams& move, auto& fields) {
     fields("rank", move.rank);
     fields("extents", move.extents);
     fields("steps", move.steps);
     fields("offset", move.offset);
 }
-inline void describe_params(PadParams& pad, ParamFields& fields) {
+inline void describe_params(PadParams& pad, auto& fields) {
     fields("padding", pad.padding);
     fields("step", pad.step);
     fields("fill", pad.fill);

@@ -123,9 +123,11 @@ template <class T> constexpr ParamType param_type_of() noexcept {
 
 /// Hands fields to a visitor. A struct is described by a function
 ///
-///     void describe_params(Params&, ParamFields&)
+///     void describe_params(Params&, auto& fields)
 ///
-/// beside it or, for those of core and arith, below; it names every field once, and requires what must hold.
+/// beside it or, for those of core and arith, below; it names every number once, and then expects what must hold. The
+/// pointers of a struct are named by a function describe_memory() of the same form, which describe_params() calls when
+/// what it expects was not refused. Fields are a ParamFields, or a ParamSum (param_sum.hpp).
 class ParamFields {
 public:
     ParamFields(const ParamVisitor& visitor, const ParamContext& context) noexcept
@@ -167,6 +169,13 @@ public:
     /// `count` elements outside of the struct; none where count is 0.
     ///
     /// @param field  what a refusal names where they are not there
+    ///
+    /// @param count  a number, or a function that gives it
+    template <class T, class Count>
+    requires std::is_invocable_r_v<index_t, Count>
+    void memory(const char* name, const T*& pointer, ParamType type, const Count& count, Field field = Field::storage) {
+        memory(name, pointer, type, count(), field);
+    }
     template <class T>
     void memory(const char* name, const T*& pointer, ParamType type, index_t count, Field field = Field::storage) {
         if (!status_.ok()) return;
@@ -205,24 +214,24 @@ private:
 
 // --- structs of core and arith ---------------------------------------------------------------------------------------
 
-inline void describe_params(Size2d& size, ParamFields& fields) {
+inline void describe_params(Size2d& size, auto& fields) {
     fields("height", size.height);
     fields("width", size.width);
 }
-inline void describe_params(Padding2d& padding, ParamFields& fields) {
+inline void describe_params(Padding2d& padding, auto& fields) {
     fields("top", padding.top);
     fields("left", padding.left);
     fields("bottom", padding.bottom);
     fields("right", padding.right);
 }
-inline void describe_params(Window2d& window, ParamFields& fields) {
+inline void describe_params(Window2d& window, auto& fields) {
     fields("kernel", window.kernel);
     fields("stride", window.stride);
     fields("padding", window.padding);
     fields("dilation", window.dilation);
     fields.expect(check_window(window, OpKind::none));
 }
-inline void describe_params(arith::OutputCodes& codes, ParamFields& fields) {
+inline void describe_params(arith::OutputCodes& codes, auto& fields) {
     fields("zero_point", codes.zero_point);
     fields("lowest", codes.lowest);
     fields("highest", codes.highest);

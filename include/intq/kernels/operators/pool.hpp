@@ -23,7 +23,7 @@ template <> inline constexpr ParamKind param_kind<PoolParams> = ParamKind::pool;
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(arith::AverageParams& average, ParamFields& fields) {
+inline void describe_params(arith::AverageParams& average, auto& fields) {
     fields("rule", average.rule);
     fields("divisor", average.divisor);
     fields("kernel_cells", average.kernel_cells);
@@ -33,7 +33,7 @@ inline void describe_params(arith::AverageParams& average, ParamFields& fields) 
     fields("words", average.words);
     fields("codes", average.codes);
 }
-inline void describe_params(PoolParams& step, ParamFields& fields) {
+inline void describe_params(PoolParams& step, auto& fields) {
     fields("window", step.window);
     fields("average", step.average);
 }

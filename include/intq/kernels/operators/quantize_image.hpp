@@ -29,13 +29,17 @@ template <> inline constexpr ParamKind param_kind<QuantizeImageParams> = ParamKi
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(QuantizeImageParams& image, ParamFields& fields) {
+inline void describe_memory(QuantizeImageParams& image, auto& fields) {
+    fields.memory("codes", image.codes, image.dtype == DType::int8 ? ParamType::int8 : ParamType::int16,
+                  image.tables * pixel_values);
+}
+inline void describe_params(QuantizeImageParams& image, auto& fields) {
     fields("dtype", image.dtype);
     fields("tables", image.tables);
     const bool is_int8 = image.dtype == DType::int8;
     const bool fits = image.tables > 0 && image.tables <= largest_extent;
     if (!fields.expect((is_int8 || image.dtype == DType::int16) && fits, Field::storage)) return;
-    fields.memory("codes", image.codes, is_int8 ? ParamType::int8 : ParamType::int16, image.tables * pixel_values);
+    describe_memory(image, fields);
 }
 
 namespace operators {

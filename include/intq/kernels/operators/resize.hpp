@@ -27,7 +27,7 @@ inline bool are_taps(std::span<const arith::ResizeTap> taps, index_t extent, ari
     return true;
 }
 
-inline void describe_params(arith::ResizeGrids& grids, ParamFields& fields) {
+inline void describe_params(arith::ResizeGrids& grids, auto& fields) {
     fields("zero_point", grids.zero_point);
     fields("s_in", grids.s_in);
     fields("s_out", grids.s_out);
@@ -36,7 +36,14 @@ inline void describe_params(arith::ResizeGrids& grids, ParamFields& fields) {
 
 static_assert(sizeof(arith::ResizeTap) == 3 * sizeof(std::int32_t), "a tap is described as three numbers");
 
-inline void describe_params(ResizeTable& table, ParamFields& fields) {
+/// For who names pointers alone; a reader needs each count first.
+inline void describe_memory(ResizeTable& table, auto& fields) {
+    for (std::span<const arith::ResizeTap>* const axis : {&table.rows, &table.columns}) {
+        const arith::ResizeTap* data = axis->data();
+        fields.memory("taps", data, ParamType::int32, 3 * static_cast<index_t>(axis->size()));
+    }
+}
+inline void describe_params(ResizeTable& table, auto& fields) {
     const auto taps = [&](const char* count_name, const char* name, std::span<const arith::ResizeTap>& axis,
                           index_t extent) {
         auto count = static_cast<index_t>(axis.size());

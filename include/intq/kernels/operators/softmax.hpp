@@ -33,7 +33,7 @@ constexpr bool are_softmax_numbers(const arith::PolicyRecord& policy, const Soft
     return is_wide ? is_softmax_multiplier(step.input) : are_softmax_tables(policy.softmax, step.tables);
 }
 
-inline void describe_params(SoftmaxParams& step, ParamFields& fields) {
+inline void describe_params(SoftmaxParams& step, auto& fields) {
     fields("tables.probability", step.tables.probability);
     fields("tables.term", step.tables.term);
     fields("input.multiplier", step.input.multiplier);

@@ -24,13 +24,17 @@ template <> inline constexpr ParamKind param_kind<LookUpParams> = ParamKind::loo
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(arith::TfliteCurve& curve, ParamFields& fields) {
+inline void describe_params(arith::TfliteCurve& curve, auto& fields) {
     fields("multiplier", curve.multiplier);
     fields("shift", curve.shift);
     fields("is_tanh", curve.is_tanh);
 }
 
-inline void describe_params(LookUpParams& step, ParamFields& fields) {
+inline void describe_memory(LookUpParams& step, auto& fields) {
+    fields.memory("entries", step.entries, step.size == arith::int8_table_size ? ParamType::int8 : ParamType::int16,
+                  step.size);
+}
+inline void describe_params(LookUpParams& step, auto& fields) {
     fields("size", step.size);
     fields("curve", step.curve);
     const auto size = static_cast<std::size_t>(step.size);
@@ -38,8 +42,7 @@ inline void describe_params(LookUpParams& step, ParamFields& fields) {
     if (!fields.expect(size == arith::int8_table_size || size == arith::int16_table_size || is_curve, Field::storage))
         return;
     fields.expect(is_curve ? arith::is_sound(step.curve) : step.curve == arith::TfliteCurve{}, Field::multiplier);
-    fields.memory("entries", step.entries, step.size == arith::int8_table_size ? ParamType::int8 : ParamType::int16,
-                  step.size);
+    describe_memory(step, fields);
 }
 
 namespace operators {

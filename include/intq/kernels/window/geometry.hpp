@@ -222,6 +222,20 @@ constexpr index_t conv2d_geometry_size(const Window2d& window, Size2d in) noexce
     return out.height * out.width * words * static_cast<index_t>(sizeof(std::int32_t));
 }
 
+/// The extents of a geometry without its arrays: all that make_conv2d_geometry() refuses but memory.
+inline Result<ConvGeometry> conv2d_geometry_extents(const Window2d& window, index_t batch, Size2d in) noexcept {
+    if (const Status status = detail::check_geometry_extents(window, in); !status) return status;
+    if (batch < 0 || batch > largest_extent)
+        return Status{StatusCode::value_out_of_range, OpKind::conv2d, Field::input, batch,
+                      batch < 0 ? 0 : largest_extent};
+    ConvGeometry geometry{};
+    geometry.batch = batch;
+    geometry.in = in;
+    geometry.out = output_size(window, in);
+    geometry.taps = window.kernel.height * window.kernel.width;
+    return geometry;
+}
+
 /// Builds the geometry of a window for one image size.
 ///
 /// @param storage  conv2d_geometry_size() bytes, aligned to 4; must outlive the geometry
@@ -233,15 +247,9 @@ constexpr index_t conv2d_geometry_size(const Window2d& window, Size2d in) noexce
 /// Cost     O(output pixels · taps + classes · (output height + width)²)
 inline Result<ConvGeometry> make_conv2d_geometry(const Window2d& window, index_t batch, Size2d in,
                                                  Workspace storage) noexcept {
-    if (const Status status = detail::check_geometry_extents(window, in); !status) return status;
-    if (batch < 0 || batch > largest_extent)
-        return Status{StatusCode::value_out_of_range, OpKind::conv2d, Field::input, batch,
-                      batch < 0 ? 0 : largest_extent};
-    ConvGeometry geometry{};
-    geometry.batch = batch;
-    geometry.in = in;
-    geometry.out = output_size(window, in);
-    geometry.taps = window.kernel.height * window.kernel.width;
+    const Result<ConvGeometry> extents = conv2d_geometry_extents(window, batch, in);
+    if (!extents) return extents.status();
+    ConvGeometry geometry = *extents;
     const index_t bytes = conv2d_geometry_size(window, in);
     if (bytes == 0) return geometry;
     if (storage.size < bytes)

@@ -165,8 +165,9 @@ INTQ_INLINE void check_conv2d(const Tensor& x, const Tensor& weight, const Tenso
 INTQ_INLINE Tensor run_conv2d(const FloatLayerSpec& spec, const Tensor& x, const Tensor& weight, const Tensor& bias,
                               FloatLayerCache* cache) {
     const Size2d out = windowed_size("conv2d", spec.conv.window, x.shape());
-    Tensor y = Tensor::empty(Shape(x.extent(0), spec.conv.out_channels, out.height, out.width), DType::float32,
-                             Layout::channels_last);
+    const Shape shape(x.extent(0), spec.conv.out_channels, out.height, out.width);
+    if (is_of_shapes(x, weight, bias)) return Tensor::of_shape(shape);
+    Tensor y = Tensor::empty(shape, DType::float32, Layout::channels_last);
     if (y.size() == 0) return y.contiguous();
     run_float_layer(spec, x.to_layout(Layout::channels_last), weight, bias, y, cache);
     return y.contiguous();
@@ -242,6 +243,9 @@ INTQ_INLINE Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const
         throw Error("conv_transpose2d: nothing is left of an input of shape " + to_string(x.shape()) +
                     "; the output would have " + std::to_string(out.height) + " x " + std::to_string(out.width) +
                     " cells");
+    x.expect_dtype("flat", DType::float32);
+    if (detail::is_of_shapes(x, weight, bias))
+        return Tensor::of_shape(Shape(x.extent(0), weight.extent(1) * groups, out.height, out.width));
     FloatLayerSpec spec;
     spec.conv.window = {window.kernel, {1, 1}, {}, window.dilation};
     spec.conv.in_channels = x.extent(1);

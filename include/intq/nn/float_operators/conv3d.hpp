@@ -78,8 +78,10 @@ void for_each_slice(const DepthWindow& w, index_t samples, index_t channels, ind
 template <class T> Tensor unfold_depth(const Tensor& x, const DepthWindow& w, index_t positions) {
     const Tensor from = x.contiguous();
     const index_t samples = x.extent(0), channels = x.extent(1), plane = x.extent(3) * x.extent(4);
-    Tensor images =
-        Tensor::zeros(Shape(samples * positions, channels * w.kernel, x.extent(3), x.extent(4)), dtype_of<T>);
+    const Shape shape(samples * positions, channels * w.kernel, x.extent(3), x.extent(4));
+    x.expect_dtype("flat", dtype_of<T>);
+    if (x.lacks_values()) return Tensor::of_shape(shape, dtype_of<T>);
+    Tensor images = Tensor::zeros(shape, dtype_of<T>);
     for_each_slice(w, samples, channels, positions, x.extent(2), [&](index_t image, index_t slice) {
         for (index_t i = 0; i < plane; ++i)
             images.flat<T>().data()[image * plane + i] = from.template flat<T>().data()[slice * plane + i];
@@ -92,7 +94,9 @@ template <class T> Tensor fold_depth(const Tensor& images, const DepthWindow& w,
     const Tensor from = images.contiguous();
     const index_t samples = images.extent(0) / positions, channels = images.extent(1) / w.kernel;
     const index_t plane = images.extent(2) * images.extent(3);
-    Tensor x = Tensor::zeros(Shape(samples, channels, extent, images.extent(2), images.extent(3)), dtype_of<T>);
+    const Shape shape(samples, channels, extent, images.extent(2), images.extent(3));
+    if (images.lacks_values()) return Tensor::of_shape(shape, dtype_of<T>);
+    Tensor x = Tensor::zeros(shape, dtype_of<T>);
     for_each_slice(w, samples, channels, positions, extent, [&](index_t image, index_t slice) {
         for (index_t i = 0; i < plane; ++i)
             x.flat<T>().data()[slice * plane + i] += from.template flat<T>().data()[image * plane + i];
@@ -200,6 +204,7 @@ INTQ_INLINE Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const
     if (!(bias.shape() == Shape(y.extent(1))))
         throw Error("conv_transpose3d: the bias has shape " + to_string(bias.shape()) + ", expected " +
                     to_string(Shape(y.extent(1))));
+    if (y.lacks_values() || bias.lacks_values()) return Tensor::of_shape(y.shape());
     const index_t inner = y.size() / (y.extent(0) * y.extent(1));
     for (index_t i = 0; i < y.size(); ++i)
         y.flat<float>().data()[i] += bias.flat<float>().data()[i / inner % y.extent(1)];

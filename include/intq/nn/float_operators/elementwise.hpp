@@ -37,6 +37,7 @@ Tensor activate(const Tensor& x, Activation activation);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
 
+#    include "intq/nn/float_operators/axes.hpp"
 #    include "intq/nn/float_operators/move.hpp"
 
 namespace intq::nn::float_operators {
@@ -45,6 +46,8 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 template <class Callable> Tensor map(const Tensor& x, const Callable& function) {
+    x.expect_dtype("flat", DType::float32);
+    if (is_of_shapes(x)) return Tensor::of_shape(x.shape(), DType::float32, x.layout());
     Tensor y = Tensor::empty(x.shape(), DType::float32, x.layout());
     const auto from = x.flat<float>();
     const auto to = y.flat<float>();
@@ -55,6 +58,8 @@ template <class Callable> Tensor map(const Tensor& x, const Callable& function) 
 template <class Callable> Tensor map_pairs(const Tensor& a, const Tensor& b, const char* op, const Callable& function) {
     const bool equal = a.shape() == b.shape();
     const Shape shape = equal ? a.shape() : broadcast_shape(a.shape(), b.shape(), op);
+    for (const Tensor* operand : {&a, &b}) operand->expect_dtype("flat", DType::float32);
+    if (is_of_shapes(a, b)) return Tensor::of_shape(shape, DType::float32, equal ? a.layout() : Layout::row_major);
     const Tensor first = equal ? a : expand(a, shape, op);
     const Tensor second = equal ? b.to_layout(a.layout()) : expand(b, shape, op);
     Tensor y = Tensor::empty(shape, DType::float32, first.layout());

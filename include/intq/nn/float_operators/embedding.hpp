@@ -43,9 +43,13 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE std::vector<index_t> row_numbers(const Tensor& ids, index_t rows) {
+INTQ_INLINE void check_ids(const Tensor& ids) {
     if (ids.dtype() != DType::int32 && ids.dtype() != DType::int64)
         throw Error(std::string("embedding: the ids must be int32 or int64, given ") + name_of(ids.dtype()));
+}
+
+INTQ_INLINE std::vector<index_t> row_numbers(const Tensor& ids, index_t rows) {
+    check_ids(ids);
     const Tensor numbers = ids.contiguous();
     std::vector<index_t> result;
     const auto take = [&](auto values) { result.assign(values.begin(), values.end()); };
@@ -63,9 +67,10 @@ INTQ_INLINE std::vector<index_t> row_numbers(const Tensor& ids, index_t rows) {
 
 INTQ_INLINE Tensor embedding(const Tensor& ids, const Tensor& weight) {
     if (weight.rank() != 2) throw Error("embedding: the weight must have rank 2, given " + to_string(weight.shape()));
-    const std::vector<index_t> rows = detail::row_numbers(ids, weight.extent(0));
     Shape shape = ids.shape();
     detail::append_extent(shape, weight.extent(1), "embedding");
+    if (detail::is_of_shapes(ids, weight)) return detail::check_ids(ids), Tensor::of_shape(shape);
+    const std::vector<index_t> rows = detail::row_numbers(ids, weight.extent(0));
     Tensor y = Tensor::empty(shape);
     const Tensor table = weight.contiguous();
     const index_t width = weight.extent(1);

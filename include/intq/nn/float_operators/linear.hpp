@@ -32,6 +32,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, FloatLa
 #    include <string>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
 #    include "intq/nn/float_operators/float_layer.hpp"
 
 namespace intq::nn::float_operators {
@@ -47,6 +48,7 @@ INTQ_INLINE Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& b
                     to_string(Shape(out_features)));
     Shape shape = x.shape();
     shape[shape.rank - 1] = out_features;
+    if (detail::is_of_shapes(x, weight, bias)) return x.expect_dtype("view", DType::float32), Tensor::of_shape(shape);
     Tensor y = Tensor::empty(shape);
     if (y.size() == 0) return y;
     // Each row of features is an image of one pixel: both layouts are one.

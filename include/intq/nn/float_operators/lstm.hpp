@@ -62,6 +62,9 @@ LstmResult lstm_layer_of(const Tensor& x, index_t width, const ProductX& product
     const index_t steps = x.extent(0), batch = x.extent(1);
     for (const Tensor* state : {&h, &c}) detail::check_lstm_state(*state, batch, width);
     const Tensor from_x = product_x(x);
+    if (from_x.lacks_values() || h.lacks_values() || c.lacks_values())
+        return {Tensor::of_shape(Shape(steps, batch, width), dtype_of<T>), Tensor::of_shape(h.shape(), dtype_of<T>),
+                Tensor::of_shape(c.shape(), dtype_of<T>)};
     Tensor output = Tensor::empty(Shape(steps, batch, width), dtype_of<T>);
     if (trace != nullptr) *trace = {Tensor::empty(from_x.shape(), dtype_of<T>), output.clone()};
     c = c.clone();

@@ -46,6 +46,12 @@ INTQ_INLINE Tensor matmul(const Tensor& a, const Tensor& b) {
     };
     Shape shape = broadcast_shape(leading(a), leading(b), "matmul");
     const index_t count = shape.size();
+    if (detail::is_of_shapes(a, b)) {
+        for (const Tensor* operand : {&a, &b}) operand->expect_dtype("view", DType::float32);
+        detail::append_extent(shape, rows, "matmul");
+        detail::append_extent(shape, columns, "matmul");
+        return Tensor::of_shape(shape);
+    }
     const auto expanded = [&](const Tensor& t, index_t height, index_t width) {
         Shape full = shape;
         detail::append_extent(full, height, "matmul");

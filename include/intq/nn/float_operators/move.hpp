@@ -88,9 +88,9 @@ using Strides = std::array<index_t, max_rank>;
 
 // The elements of row_major x at offset + sum of index · stride.
 INTQ_INLINE Tensor gather(const Tensor& x, const Shape& shape, const Strides& strides, index_t offset) {
-    Tensor y = Tensor::empty(shape, x.dtype());
+    Tensor y = is_of_shapes(x) ? Tensor::of_shape(shape, x.dtype()) : Tensor::empty(shape, x.dtype());
     keep_qparams(x, y);
-    if (y.size() != 0)
+    if (!is_of_shapes(x) && y.size() != 0)
         tensor_detail::copy_strided(x.dtype(), shape, x.data() + offset * size_of(x.dtype()), strides, y.data(),
                                     y.strides());
     return y;
@@ -270,6 +270,8 @@ INTQ_INLINE Tensor cat(std::span<const Tensor> parts, int axis) {
                         name_of(part.dtype()));
         shape[along] += part.extent(along);
     }
+    if (std::any_of(parts.begin(), parts.end(), [](const Tensor& part) { return part.lacks_values(); }))
+        return Tensor::of_shape(shape, parts[0].dtype());
     Tensor y = Tensor::empty(shape, parts[0].dtype());
     const index_t unit = size_of(y.dtype());
     const index_t outer = detail::product(shape, 0, along), step = detail::product(shape, along, shape.rank);
@@ -289,7 +291,7 @@ namespace detail {
 /// A tensor of one value: codes of 0, which is on every grid, or real numbers.
 INTQ_INLINE Tensor padding_of(const Tensor& x, const Shape& shape, double value) {
     if (x.dtype() == DType::float32) {
-        Tensor y = Tensor::full(shape, static_cast<float>(value));
+        Tensor y = is_of_shapes(x) ? Tensor::of_shape(shape) : Tensor::full(shape, static_cast<float>(value));
         if (value == 0.0) keep_qparams(x, y);
         return y;
     }
@@ -298,13 +300,14 @@ INTQ_INLINE Tensor padding_of(const Tensor& x, const Shape& shape, double value)
     if (!is_codes || value != 0.0)
         throw Error("pad: float32 is needed, or int8 or int16 codes that are padded with 0; given " +
                     std::string(name_of(x.dtype())) + " padded with " + std::to_string(value));
-    Tensor y = Tensor::empty(shape, x.dtype());
+    Tensor y = is_of_shapes(x) ? Tensor::of_shape(shape, x.dtype()) : Tensor::empty(shape, x.dtype());
+    keep_qparams(x, y);
+    if (is_of_shapes(x)) return y;
     const std::int32_t zero_point = x.qparams()->view().zero_point();
     if (x.dtype() == DType::int8)
         std::ranges::fill(y.flat<std::int8_t>(), static_cast<std::int8_t>(zero_point));
     else
         std::ranges::fill(y.flat<std::int16_t>(), static_cast<std::int16_t>(zero_point));
-    keep_qparams(x, y);
     return y;
 }
 
@@ -330,7 +333,7 @@ INTQ_INLINE Tensor pad(const Tensor& x, std::span<const index_t> padding, double
     const auto strides = y.strides();
     for (std::size_t i = 0; i < padding.size(); i += 2)
         offset += std::max<index_t>(padding[i], 0) * strides[static_cast<std::size_t>(x.rank()) - 1 - i / 2];
-    if (kept.size() != 0)
+    if (!y.lacks_values() && kept.size() != 0)
         tensor_detail::copy_strided(x.dtype(), kept.shape(), kept.data(), kept.strides(),
                                     y.data() + offset * size_of(x.dtype()), strides);
     return y;

@@ -114,6 +114,8 @@ INTQ_INLINE ChannelMoments channel_moments(const Tensor& x, DType dtype) {
 INTQ_INLINE Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const double> variance,
                               const Tensor& weight, const Tensor& bias, double eps) {
     const index_t inner = detail::inner_size(x);
+    x.expect_dtype("flat", DType::float32);
+    if (detail::is_of_shapes(x, weight, bias)) return Tensor::of_shape(x.shape());
     Tensor y = Tensor::empty(x.shape());
     const Tensor input = x.contiguous();
     const auto channels = static_cast<index_t>(mean.size());
@@ -143,6 +145,8 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
         if (tensor->defined() && tensor->size() != run)
             throw Error("layer_norm: weight and bias have the shape " + to_string(tensor->shape()) +
                         ", which is not that of the last axes of " + to_string(x.shape()));
+    x.expect_dtype("flat", DType::float32);
+    if (detail::is_of_shapes(x, weight, bias)) return Tensor::of_shape(x.shape());
     const Tensor input = x.contiguous();
     Tensor y = Tensor::empty(x.shape());
     const auto from = input.flat<float>();

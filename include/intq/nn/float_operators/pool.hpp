@@ -166,6 +166,17 @@ INTQ_INLINE Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) no
 }
 
 // Calls visit(plane of the input, i, j, output element) for all outputs.
+/// The shape of a pool's output. The first window and the last are those that may see no cell of the image.
+INTQ_INLINE Tensor pooled_shape(const Tensor& x, const Shape& shape, const Window2d& window, const char* refusal) {
+    x.expect_dtype("flat", DType::float32);
+    const Size2d in{x.extent(2), x.extent(3)};
+    for (const auto& [i, j] : {Size2d{0, 0}, Size2d{shape[2] - 1, shape[3] - 1}})
+        if (window_cells(window, in, i, j).count() == 0) throw Error(refusal);
+    Tensor y = Tensor::of_shape(shape);
+    y.set_qparams(x.qparams());
+    return y;
+}
+
 template <class Visit> void for_each_output(const Tensor& input, Tensor& y, const Visit& visit) {
     const float* plane = input.flat<float>().data();
     float* to = y.flat<float>().data();
@@ -215,7 +226,10 @@ INTQ_INLINE Tensor max_pool2d(const Tensor& x, const Window2d& window) {
     detail::check_pool(x, window, OpKind::max_pool2d);
     const index_t height = x.extent(2), width = x.extent(3);
     const Size2d out = detail::windowed_size("max_pool2d", window, x.shape());
-    Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
+    const Shape shape(x.extent(0), x.extent(1), out.height, out.width);
+    if (detail::is_of_shapes(x))
+        return detail::pooled_shape(x, shape, window, "max_pool2d: a window lies in the padding only");
+    Tensor y = Tensor::empty(shape);
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
         const index_t best = detail::largest_cell(plane, window, {height, width}, i, j);
@@ -235,7 +249,10 @@ INTQ_INLINE Tensor avg_pool2d(const Tensor& x, const AverageWindow& average) {
     detail::check_pool(x, window, OpKind::avg_pool2d);
     const index_t height = x.extent(2), width = x.extent(3);
     const Size2d out = detail::windowed_size("avg_pool2d", window, x.shape());
-    Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
+    const Shape shape(x.extent(0), x.extent(1), out.height, out.width);
+    if (detail::is_of_shapes(x))
+        return detail::pooled_shape(x, shape, window, "avg_pool2d: a window sees no cell of the image");
+    Tensor y = Tensor::empty(shape);
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
         const detail::Cells cells = detail::window_cells(window, {height, width}, i, j);
@@ -251,7 +268,9 @@ INTQ_INLINE Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
     if (out.height < 1 || out.width < 1 || x.extent(2) < 1 || x.extent(3) < 1)
         throw Error("adaptive_avg_pool2d: extents must be at least 1, given " + to_string(x.shape()));
     const index_t height = x.extent(2), width = x.extent(3);
-    Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
+    const Shape shape(x.extent(0), x.extent(1), out.height, out.width);
+    if (detail::is_of_shapes(x)) return x.expect_dtype("flat", DType::float32), Tensor::of_shape(shape);
+    Tensor y = Tensor::empty(shape);
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
         const detail::Cells cells = detail::adaptive_cells({height, width}, out, i, j);

@@ -54,6 +54,8 @@ INTQ_INLINE Tensor reduce(const Tensor& x, std::span<const index_t> axes, bool k
         if (!gone) append_extent(shape, x.extent(axis), op);
         if (gone) terms *= x.extent(axis);
     }
+    x.expect_dtype("flat", DType::float32);
+    if (is_of_shapes(x)) return Tensor::of_shape(keepdim ? kept : shape);
     const Tensor input = x.contiguous();
     std::vector<double> sums(static_cast<std::size_t>(kept.size()), 0.0);
     const auto steps = tensor_detail::strides_of(kept, Layout::row_major);

@@ -188,6 +188,13 @@ INTQ_INLINE Taps interpolation_taps(const InterpolateOptions& options, Size2d in
 INTQ_INLINE Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     if (x.rank() != 4) throw Error("interpolate: the input must have rank 4, given " + to_string(x.shape()));
     const Size2d in{x.extent(2), x.extent(3)};
+    x.expect_dtype("flat", DType::float32);
+    if (detail::is_of_shapes(x)) {
+        const Size2d out = interpolated_size(options, in);
+        Tensor y = Tensor::of_shape(Shape(x.extent(0), x.extent(1), out.height, out.width));
+        if (arith::is_nearest(options.rule)) detail::keep_qparams(x, y);
+        return y;
+    }
     const Taps taps = interpolation_taps(options, in);
     const Tensor input = x.contiguous();
     Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), static_cast<index_t>(taps.rows.size()),

@@ -30,6 +30,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
     const int along = detail::positive_axis(axis, x.rank(), "softmax");
+    x.expect_dtype("flat", DType::float32);
+    if (detail::is_of_shapes(x)) return Tensor::of_shape(x.shape());
     const Tensor input = x.contiguous();
     Tensor y = Tensor::empty(x.shape());
     const index_t count = x.extent(along), inner = detail::product(x.shape(), along + 1, x.rank());

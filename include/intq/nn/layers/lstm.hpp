@@ -89,7 +89,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor LSTM::initial_state(const Arguments& arguments, std::size_t which, index_t batch) const {
     const Shape expected(directions() * options_.num_layers, batch, options_.hidden_size);
-    if (!arguments.has(1)) return Tensor::zeros(expected);
+    if (!arguments.has(1))
+        return arguments.tensor(0).lacks_values() ? Tensor::of_shape(expected) : Tensor::zeros(expected);
     const Value::Tuple& states = arguments[1].tuple();
     if (states.size() != 2) throw Error("LSTM: the state is (h, c), given " + std::to_string(states.size()) + " items");
     if (!(states[which].tensor().shape() == expected))

@@ -8,12 +8,15 @@
 
 #include <any>
 #include <array>
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "intq/nn/model/value.hpp"
@@ -117,6 +120,8 @@ public:
     /// Puts another module into one slot; a module that stands in two slots stays in the other.
     void replace_child(std::string_view qualified_name, ModulePtr module);
     void remove_child(std::string_view qualified_name);
+    /// Removes the slots of this module whose names `is_kept` does not accept.
+    void keep_children(const std::function<bool(const std::string& name)>& is_kept);
 
     /// This module and all below, each once, parents first, with qualified names; this module's is `prefix`.
     std::vector<Named<Module*>> named_modules(const std::string& prefix = "");
@@ -183,6 +188,7 @@ private:
     std::pair<Module*, std::string_view> parent_of(std::string_view qualified_name);
 
     std::vector<Named<ModulePtr>> children_;
+    std::unordered_map<std::string, std::size_t> places_;  // in children_, by name
     std::vector<Named<Tensor>> parameters_;
     std::vector<Named<Tensor>> buffers_;
     std::vector<std::string> not_persistent_;  // of the buffers
@@ -244,6 +250,7 @@ std::string join_path(const std::string& prefix, const std::string& name);
 #if INTQ_DEFINES(nn_model)
 
 #    include <algorithm>
+#    include <unordered_set>
 #    include <utility>
 
 #    include "intq/io/error.hpp"
@@ -284,11 +291,11 @@ INTQ_INLINE std::string join_path(const std::string& prefix, const std::string& 
     return prefix.empty() ? name : prefix + "." + name;
 }
 
-INTQ_INLINE void collect_modules(Module& module, const std::string& path, std::vector<Named<Module*>>& out) {
-    for (const auto& known : out)
-        if (known.value == &module) return;
+INTQ_INLINE void collect_modules(Module& module, const std::string& path, std::vector<Named<Module*>>& out,
+                                 std::unordered_set<const Module*>& seen) {
+    if (!seen.insert(&module).second) return;
     out.push_back({path, &module});
-    for (const auto& child : module.children()) collect_modules(*child.value, join_path(path, child.name), out);
+    for (const auto& child : module.children()) collect_modules(*child.value, join_path(path, child.name), out, seen);
 }
 
 template <class T> std::string list_names(const std::vector<Named<T>>& items) {
@@ -336,10 +343,16 @@ INTQ_INLINE void Module::add_child(std::string name, ModulePtr module) {
     if (name.empty() || name.find('.') != std::string::npos)
         throw Error(type_name() + ": a child's name must not be empty and must not hold a dot, given \"" + name + "\"");
     if (slot(name) != nullptr) throw Error(type_name() + ": there is a child \"" + name + "\" already");
+    places_[name] = children_.size();
     children_.push_back({std::move(name), std::move(module)});
 }
 
 INTQ_INLINE Named<ModulePtr>* Module::slot(std::string_view name) noexcept {
+    // A handful is compared sooner than a name is copied.
+    if (children_.size() > 8) {
+        const auto place = places_.find(std::string(name));
+        return place == places_.end() ? nullptr : &children_[place->second];
+    }
     for (auto& child : children_)
         if (child.name == name) return &child;
     return nullptr;
@@ -386,17 +399,20 @@ INTQ_INLINE void Module::replace_child(std::string_view qualified_name, ModulePt
 INTQ_INLINE void Module::remove_child(std::string_view qualified_name) {
     find_child(qualified_name);
     const auto [parent, name] = parent_of(qualified_name);
-    auto& places = parent->children_;
-    for (auto position = places.begin(); position != places.end(); ++position)
-        if (position->name == name) {
-            places.erase(position);
-            return;
-        }
+    parent->keep_children([&name = name](const std::string& child) { return child != name; });
+}
+
+INTQ_INLINE void Module::keep_children(const std::function<bool(const std::string& name)>& is_kept) {
+    std::vector<Named<ModulePtr>> kept;
+    for (auto& child : children_)
+        if (is_kept(child.name)) kept.push_back(std::move(child));
+    set_children(std::move(kept));
 }
 
 INTQ_INLINE std::vector<Named<Module*>> Module::named_modules(const std::string& prefix) {
     std::vector<Named<Module*>> result;
-    detail::collect_modules(*this, prefix, result);
+    std::unordered_set<const Module*> seen;
+    detail::collect_modules(*this, prefix, result, seen);
     return result;
 }
 
@@ -494,7 +510,11 @@ INTQ_INLINE void Module::set_attribute(const std::string& name, std::any value) 
     attributes_[name] = std::move(value);
 }
 
-INTQ_INLINE void Module::set_children(std::vector<Named<ModulePtr>> children) { children_ = std::move(children); }
+INTQ_INLINE void Module::set_children(std::vector<Named<ModulePtr>> children) {
+    children_ = std::move(children);
+    places_.clear();
+    for (std::size_t i = 0; i < children_.size(); ++i) places_.emplace(children_[i].name, i);
+}
 
 INTQ_INLINE const std::any* Module::find_attribute(const std::string& name) const noexcept {
     const auto found = attributes_.find(name);

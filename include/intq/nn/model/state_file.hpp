@@ -15,7 +15,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     model.load_state_dict(safetensors.torch.load_file(path))
 ///
-/// A module that stands in several slots is written under the name of each, as PyTorch has it.
+/// A module that stands in several places is written under the name of each, as PyTorch has it.
 ///
 /// @throws Error as io::write_safetensors()
 void save_state_dict(Module& model, const std::filesystem::path& path);
@@ -68,11 +68,11 @@ INTQ_INLINE std::pair<std::string, std::string> split_path(const std::string& na
 
 /// The dictionary under the first name of each module.
 INTQ_INLINE StateDict under_first_names(const Module& model, const StateDict& state) {
-    std::vector<Named<const Module*>> slots;
-    collect_slots(model, "", slots);
+    std::vector<Named<const Module*>> places;
+    collect_slots(model, "", places);
     std::map<const Module*, std::string> first;
-    std::map<std::string, std::string> first_of;  // slots
-    for (const auto& slot : slots) first_of[slot.name] = first.emplace(slot.value, slot.name).first->second;
+    std::map<std::string, std::string> first_of;  // by place
+    for (const auto& slot : places) first_of[slot.name] = first.emplace(slot.value, slot.name).first->second;
     StateDict result;
     for (const auto& item : state) {
         const auto [path, tensor] = split_path(item.name);
@@ -97,10 +97,10 @@ INTQ_INLINE void save_state_dict(const StateDict& state, const std::filesystem::
 }
 
 INTQ_INLINE void save_state_dict(Module& model, const std::filesystem::path& path) {
-    std::vector<Named<const Module*>> slots;
-    detail::collect_slots(model, "", slots);
+    std::vector<Named<const Module*>> places;
+    detail::collect_slots(model, "", places);
     StateDict state;
-    for (const auto& slot : slots)
+    for (const auto& slot : places)
         for (const auto* list : {&slot.value->parameters(), &slot.value->buffers()})
             for (const auto& item : *list)
                 if (item.value.defined() && slot.value->is_persistent(item.name))

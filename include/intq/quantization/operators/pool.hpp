@@ -206,9 +206,31 @@ INTQ_INLINE std::optional<OwnedQParams> AvgPoolStep::accumulator_qparams(const Q
     return OwnedQParams::per_channel(std::vector<float>(static_cast<std::size_t>(output[1]), scale), 1, DType::int32);
 }
 
+/// Cells of a mean whose accumulator is handed out. As many codes of 8 bits reach the end of 32 bits.
+inline constexpr index_t largest_sum_of_cells = index_t{1} << 24;
+
+namespace detail {
+
+/// A tensor like another one, of one channel.
+INTQ_INLINE std::int32_t first_channel(program::ProgramBuilder& builder, std::int32_t x,
+                                       const program::LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    Shape shape = in.shape;
+    shape[1] = 1;
+    return builder.tensor(in.dtype, shape, in.qparams, layer, in.layout);
+}
+
+}  // namespace detail
+
 /// The sum is that of a depthwise convolution whose weights are 1, with the scale of one part of the mean.
 INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const QuantizedNode& node) const {
-    const std::int32_t x = l.input(node);
+    const index_t cells = form_.window.kernel.height * form_.window.kernel.width;
+    if (cells > largest_sum_of_cells)
+        throw Error(node.name, "its accumulator would be a sum of " + std::to_string(cells) + " cells, at most " +
+                                   std::to_string(largest_sum_of_cells) + " are supported; give it a quantizer");
+    std::int32_t x = l.input(node);
+    // All channels are refused alike, so a trial asks for one.
+    if (l.builder().is_trial()) x = detail::first_channel(l.builder(), x, Lowering::layer(node));
     const index_t channels = l.builder().at(x).shape[1];
     ConvLayer conv;
     conv.window = form_.window;

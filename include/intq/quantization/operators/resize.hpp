@@ -90,13 +90,22 @@ INTQ_INLINE std::span<arith::ResizeTap> new_taps(program::ProgramBuilder& builde
     return {reinterpret_cast<arith::ResizeTap*>(memory.data), static_cast<std::size_t>(taps)};
 }
 
+/// What make(memory) gives. A trial has no memory for taps, and its table none.
+template <class Make>
+kernels::ResizeTable resize_table(program::ProgramBuilder& builder, Size2d out, const program::LayerName& layer,
+                                  const Make& make) {
+    if (!builder.is_trial()) return value_or_throw(make(new_taps(builder, out)), layer.name);
+    const Result<kernels::ResizeTable> refused = make(std::span<arith::ResizeTap>());
+    if (refused.status().code != StatusCode::buffer_too_small) throw_if_failed(refused.status(), layer.name);
+    return {};
+}
+
 INTQ_INLINE std::int32_t push_interpolate(program::ProgramBuilder& builder, std::int32_t x,
-                                          const Result<kernels::ResizeTable>& table, const QParams& output,
+                                          const kernels::ResizeTable& table, Size2d out, const QParams& output,
                                           const program::LayerName& layer) {
-    const auto* const params = builder.keep_params(value_or_throw(table, layer.name));
+    const auto* const params = builder.keep_params(table);
     const kernels::ArenaTensor in = builder.at(x);
-    const Shape shape(in.shape[0], in.shape[1], static_cast<index_t>(table->rows.size()),
-                      static_cast<index_t>(table->columns.size()));
+    const Shape shape(in.shape[0], in.shape[1], out.height, out.width);
     return builder.push(OpKind::interpolate, {x}, builder.tensor(in.dtype, shape, output, layer), params, layer);
 }
 
@@ -113,19 +122,22 @@ INTQ_INLINE kernels::ArenaTensor image_to_resize(program::ProgramBuilder& builde
 INTQ_INLINE std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, const ResizeLayer& resize,
                                          const program::LayerName& layer) {
     const kernels::ArenaTensor in = detail::image_to_resize(builder, x, layer);
-    const auto table = kernels::make_resize_table(resize.rule, {in.shape[2], in.shape[3]}, resize.out,
-                                                  detail::new_taps(builder, resize.out), resize.scales);
-    return detail::push_interpolate(builder, x, table, in.qparams, layer);
+    const auto table = detail::resize_table(builder, resize.out, layer, [&](std::span<arith::ResizeTap> memory) {
+        return kernels::make_resize_table(resize.rule, {in.shape[2], in.shape[3]}, resize.out, memory, resize.scales);
+    });
+    return detail::push_interpolate(builder, x, table, resize.out, in.qparams, layer);
 }
 
 INTQ_INLINE std::int32_t add_interpolate_of_values(program::ProgramBuilder& builder, std::int32_t x,
                                                    const ResizeLayer& resize, const OwnedQParams& output,
                                                    const arith::OutputCodes& codes, const program::LayerName& layer) {
     const kernels::ArenaTensor in = detail::image_to_resize(builder, x, layer);
-    const auto table = kernels::make_resize_table_of_values(
-        builder.target(), resize.rule, {in.shape[2], in.shape[3]}, resize.out, detail::new_taps(builder, resize.out),
-        resize.scales, builder.codes_of(x), program::ProgramBuilder::codes_of(output), codes);
-    return detail::push_interpolate(builder, x, table, builder.keep(output), layer);
+    const auto table = detail::resize_table(builder, resize.out, layer, [&](std::span<arith::ResizeTap> memory) {
+        return kernels::make_resize_table_of_values(builder.target(), resize.rule, {in.shape[2], in.shape[3]},
+                                                    resize.out, memory, resize.scales, builder.codes_of(x),
+                                                    program::ProgramBuilder::codes_of(output), codes);
+    });
+    return detail::push_interpolate(builder, x, table, resize.out, builder.keep(output), layer);
 }
 
 INTQ_INLINE std::shared_ptr<const InterpolateStep> InterpolateStep::of_values() const {

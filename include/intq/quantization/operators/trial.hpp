@@ -159,6 +159,7 @@ INTQ_INLINE void try_with(const StepPtr& step, const std::vector<QuantizedTensor
     // A table without kernels: only packing reads it, and packs in an order that no kernel asks for.
     const kernels::KernelTable no_kernels{"", {&graph.target}};
     Lowering lowering(graph, no_kernels, 1);
+    lowering.builder().set_trial();
     for (const int input : node.inputs) lowering.add_input(input);
     step->lower(lowering, node);
     lowering.output(node.output);

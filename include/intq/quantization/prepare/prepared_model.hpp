@@ -88,9 +88,10 @@ public:
     /// Refuses shapes of inputs that are none.
     INTQ_INLINE void tensors_changed() override;
 
-    /// The shapes of the values are those for these inputs from now on. Nothing is observed, and nothing else changes.
+    /// The shapes of the values are those for these inputs from now on; see graph::propagate_shapes(). Nothing is
+    /// observed, and nothing else changes.
     ///
-    /// Memory   a copy of the model while it runs
+    /// Memory   a copy of the model meanwhile
     void propagate_shapes(std::span<const Tensor> inputs);
     /// For who reads the shapes of the nodes: where the state was loaded since the last run, they become those that
     /// follow from the shapes of inputs in the state.
@@ -242,13 +243,12 @@ INTQ_INLINE void PreparedModel::tensors_changed() { detail::shapes_of_tensor(ten
 INTQ_INLINE void PreparedModel::propagate_shapes(std::span<const Tensor> inputs) {
     const auto copy = std::static_pointer_cast<PreparedModel>(nn::clone(static_cast<const nn::Module&>(*this)));
     copy->eval();
-    copy->is_checked_ = true;
     set_fake_quantize(*copy, FakeQuantState::float_);
     const std::vector<nn::Value> values(inputs.begin(), inputs.end());
-    copy->run(values, {});
+    graph::propagate_shapes(*copy, values);
     const auto from = copy->graph().nodes(), to = graph().nodes();
     for (std::size_t i = 0; i < to.size(); ++i) to[i]->outputs() = from[i]->outputs();
-    tensor(detail::input_shapes_name) = copy->tensor(detail::input_shapes_name);
+    tensor(detail::input_shapes_name) = detail::tensor_of_shapes(detail::shapes_of_inputs(graph()));
 }
 
 INTQ_INLINE void PreparedModel::ensure_shapes() {
@@ -259,15 +259,15 @@ INTQ_INLINE void PreparedModel::ensure_shapes() {
         throw Error(
             "the shapes of its values are not known, since no data has passed yet: run the prepared model on data, or "
             "give prepare its example_inputs");
-    std::vector<Tensor> zeros;
+    std::vector<Tensor> inputs;
     for (const graph::OutputInfo& input : stored) {
         if (input.dtype == DType::none) break;  // from here on the inputs had their defaults
-        zeros.push_back(Tensor::zeros(input.shape, input.dtype));
+        inputs.push_back(Tensor::of_shape(input.shape, input.dtype));
     }
     try {
-        propagate_shapes(zeros);
+        propagate_shapes(inputs);
     } catch (const Error& error) {
-        throw Error(std::string("on zeros of the shapes in ") + detail::input_shapes_name, error);
+        throw Error(std::string("on the shapes in ") + detail::input_shapes_name, error);
     }
 }
 

@@ -204,20 +204,21 @@ INTQ_INLINE void check_model(const Model& model) { detail::ModelCheck(model).run
 INTQ_INLINE std::string to_string(const Model& model) {
     const auto list = [](const std::vector<std::string>& names) {
         std::string text;
-        for (const std::string& name : names) text += (text.empty() ? "%" : ", %") + name;
+        for (const std::string& name : names) text += (text.empty() ? "%" : ", %") + printable(name);
         return text;
     };
     const auto ports = [](const std::vector<ValueInfo>& infos) {
         std::string text;
         for (const ValueInfo& info : infos)
-            text += (text.empty() ? "%" : ", %") + info.name + " : " + name_of(info.dtype) + " " +
+            text += (text.empty() ? "%" : ", %") + printable(info.name) + " : " + name_of(info.dtype) + " " +
                     describe_shape(info.shape);
         return text;
     };
-    std::string text = "graph " + model.graph.name + " (" + ports(model.graph.inputs) + ")\n";
+    std::string text = "graph " + printable(model.graph.name) + " (" + ports(model.graph.inputs) + ")\n";
     for (const Node& node : model.graph.nodes)
-        text += "  " + list(node.outputs) + " = " + (node.domain.empty() ? "" : node.domain + ".") + node.op_type +
-                "(" + list(node.inputs) + ")  # " + node.name + "\n";
+        text += "  " + list(node.outputs) + " = " +
+                printable((node.domain.empty() ? "" : node.domain + ".") + node.op_type) + "(" + list(node.inputs) +
+                ")  # " + printable(node.name) + "\n";
     return text + "  return " + ports(model.graph.outputs) + "\n";
 }
 

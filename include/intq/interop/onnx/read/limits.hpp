@@ -38,7 +38,7 @@ inline constexpr std::int64_t max_window_extent = std::int64_t{1} << 24;
 
 /// Bytes of constants that all nodes together may copy, when the file holds this many. Nodes may share a constant, and
 /// each module has parameters of its own.
-constexpr std::uint64_t max_copied(std::uint64_t held) noexcept { return (std::uint64_t{256} << 20) + 64 * held; }
+constexpr std::uint64_t max_copied(std::uint64_t held) noexcept { return (std::uint64_t{16} << 20) + 64 * held; }
 
 /// How many times over the tensors of a model may read a file beside it. Tensors may share bytes.
 inline constexpr std::uint64_t max_external_reads = 4;

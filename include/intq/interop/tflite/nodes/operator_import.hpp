@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What an operator's row sees of its operator while a TFLite model becomes a program: operands, constants, options, and
-// a program to write into. Layer: interop.
+// a program to write into. Long because a row asks all of it of one class. Layer: interop.
 //
 // TFLite's tensors are NHWC. A tensor of a program has the same bytes in the same order and the logical shape
 // (N, C, H, W): the last axis comes second. A reshape moves nothing; where an operator reads a tensor by another shape
@@ -51,7 +51,9 @@ struct ProgramState {
           bounds(stated),
           builder(table, samples),
           batch(samples),
-          tensors(from.tensors.size(), -1) {}
+          tensors(from.tensors.size(), -1) {
+        builder.limit_buffers(static_cast<index_t>(most_copied(most, *from.file)));
+    }
 
     /// States the bounds that the caller gave for the name, if any, of a tensor of the program.
     void state_bounds(std::string_view name, std::int32_t tensor);
@@ -329,8 +331,7 @@ INTQ_INLINE std::vector<std::int64_t> constant_integers(const FileTensor& tensor
 }
 
 INTQ_INLINE void check_copied(std::uint64_t copied, const Limits& limits, const std::vector<std::byte>& file) {
-    const std::uint64_t most =
-        static_cast<std::uint64_t>(limits.copied_bytes) + 64 * static_cast<std::uint64_t>(file.size());
+    const std::uint64_t most = most_copied(limits, file);
     if (copied > most)
         throw Error("the operators copy more than " + std::to_string(most) +
                     " bytes of constants, which the limits of the import do not allow");

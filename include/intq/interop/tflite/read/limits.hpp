@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "intq/core/abi.hpp"
 
@@ -18,10 +19,15 @@ struct Limits {
     index_t tensor_bytes = index_t{1} << 30;
     /// Bytes of all these tensors together.
     index_t total_bytes = index_t{1} << 33;
-    /// Bytes of weights that all operators together may copy, beyond 64 times the bytes of the file. Operators may
-    /// share a weight, and each packs its own.
+    /// Bytes of weights that all operators together may copy, and bytes of the program's constants, beyond 64 times the
+    /// bytes of the file. Operators may share a weight, and each packs its own; a window has a table of its places.
     index_t copied_bytes = index_t{1} << 28;
 };
+
+/// What these limits allow operators of a file to copy.
+inline std::uint64_t most_copied(const Limits& limits, const std::vector<std::byte>& file) noexcept {
+    return static_cast<std::uint64_t>(limits.copied_bytes) + 64 * static_cast<std::uint64_t>(file.size());
+}
 
 namespace detail {
 
