@@ -235,12 +235,12 @@ TEST_CASE(
         }
         return std::string();
     };
-    CHECK_THAT(refused("t9", -9, 9), Contains("bounds") && Contains("\"t9\""));
+    CHECK_THAT(refused("t9", -9, 9), Contains("bounds are stated") && Contains("\"t9\""));
     CHECK_THAT(refused("t0", 1, 9), Contains("t0") && Contains("0 and the zero point 0 between"));
     CHECK_THAT(refused("t0", -9, 32768), Contains("t0") && Contains("no two codes of int16"));
     CHECK_THAT(refused("t0", -32768, 32767), Contains("could reach"));
-    CHECK_THAT(refused("t1", -9, 9), Contains("could reach"));  // the output
-    CHECK_THAT(refused("t2", -9, 9), Contains("could reach"));  // the weight
+    CHECK_THAT(refused("t1", -9, 9), Contains("could reach"));                              // the output
+    CHECK_THAT(refused("t2", -9, 9), Contains("bounds are stated") && Contains("\"t2\""));  // the weight
     CHECK(refused("t0", -9000, 9000) == "");
 }
 

@@ -79,6 +79,7 @@ Tensor quantize_input(const Tensor& x, const ProgramEnd& input);
 #    include <cstdint>
 #    include <iterator>
 #    include <optional>
+#    include <string_view>
 #    include <utility>
 
 #    include "intq/arith/ieee.hpp"
@@ -124,7 +125,8 @@ public:
 
     ImportedProgram run() {
         check_sizes();
-        check_names_of_bounds();
+        // Before an operator, because a wrong name leaves it without its bounds.
+        check_bounds([&](std::string_view name) { return is_written(name); });
         for (const std::int32_t index : model_.inputs) add_input(index);
         for (const FileOperator& op : model_.operators) {
             try {
@@ -133,7 +135,7 @@ public:
                 throw Error(describe_operator(model_, op), error.what());
             }
         }
-        check_bounds();
+        check_bounds([&](std::string_view name) { return state_.stated.count(name) != 0; });
         std::vector<std::int32_t> outputs;
         for (const std::int32_t index : model_.outputs) outputs.push_back(add_output(index));
         result_.program = state_.builder.finish(std::move(outputs));
@@ -169,23 +171,21 @@ private:
             for (const std::int32_t index : op.outputs) check_tensor(index);
     }
 
-    /// Before anything that bounds could prove is refused.
-    void check_names_of_bounds() const {
-        for (const auto& [name, bounds] : state_.bounds)
-            if (std::none_of(model_.tensors.begin(), model_.tensors.end(),
-                             [&name = name](const FileTensor& each) { return each.name == name; }))
-                refuse_bounds(name);
+    /// Whether an input, or a tensor that an operator writes, has a name.
+    bool is_written(std::string_view name) const {
+        const auto has_name = [&](std::int32_t index) { return index >= 0 && tensor(index).name == name; };
+        return std::any_of(model_.inputs.begin(), model_.inputs.end(), has_name) ||
+               std::any_of(model_.operators.begin(), model_.operators.end(), [&](const FileOperator& op) {
+                   return std::any_of(op.outputs.begin(), op.outputs.end(), has_name);
+               });
     }
 
-    /// Bounds that found no tensor are not those of the model.
-    void check_bounds() const {
+    /// Bounds that find no tensor are not those of the model.
+    template <class Finds> void check_bounds(Finds finds) const {
         for (const auto& [name, bounds] : state_.bounds)
-            if (state_.stated.count(name) == 0) refuse_bounds(name);
-    }
-
-    [[noreturn]] static void refuse_bounds(const std::string& name) {
-        throw Error("bounds are stated for the codes of " + in_quotes(name) +
-                    ", which is no input of the model and no tensor of codes that an operator writes");
+            if (!finds(name))
+                throw Error("bounds are stated for the codes of " + in_quotes(name) +
+                            ", which is no input of the model and no tensor of codes that an operator writes");
     }
 
     /// The QUANTIZE that reads an input of real numbers.
