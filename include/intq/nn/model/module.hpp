@@ -399,7 +399,7 @@ INTQ_INLINE void Module::replace_child(std::string_view qualified_name, ModulePt
 INTQ_INLINE void Module::remove_child(std::string_view qualified_name) {
     find_child(qualified_name);
     const auto [parent, name] = parent_of(qualified_name);
-    parent->keep_children([&name = name](const std::string& child) { return child != name; });
+    parent->keep_children([&removed = name](const std::string& child) { return child != removed; });
 }
 
 INTQ_INLINE void Module::keep_children(const std::function<bool(const std::string& name)>& is_kept) {

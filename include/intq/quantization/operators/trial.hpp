@@ -233,7 +233,8 @@ INTQ_INLINE std::string decided_by_scales(const StepPtr& step, const std::vector
     while (taken < most && !takes(taken)) ++taken;  // try_step() tries two
     std::vector<QuantizedTensor> lowest = inputs;
     for (QuantizedTensor& input : lowest)
-        for (std::int32_t& zero_point : input.qparams.zero_points) zero_point = input.qparams.quant_min;
+        for (std::int32_t& zero_point : input.qparams.zero_points)
+            zero_point = static_cast<std::int32_t>(input.qparams.quant_min);
     if (!takes_scale(step, lowest, output, target, std::ldexp(unit, taken))) return "the zero points of its inputs";
     const auto last_taken = [&](int end, int direction) {
         int exponent = takes(end) ? end : taken;
