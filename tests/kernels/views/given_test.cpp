@@ -173,10 +173,10 @@ TEST_CASE("add, sub, mul and requantize take multipliers and shifts as they are,
             const std::vector<Code> x = draw_data<Code>(draw, 300), y = draw_data<Code>(draw, 300);
             std::vector<Code> z(x.size());
 
-            const auto sum = kernels::make_add<Target>(of_x, of_y, of_z, by, bounds);
-            const auto less = kernels::make_sub<Target>(of_x, of_y, of_z, by, bounds);
-            const auto times = kernels::make_mul<Target>(of_x, of_y, of_z, product, bounds);
-            const auto again = kernels::make_requantize<Target>(of_x, of_z, code_by, bounds);
+            const auto sum = kernels::make_given_add<Target>(of_x, of_y, of_z, by, bounds);
+            const auto less = kernels::make_given_sub<Target>(of_x, of_y, of_z, by, bounds);
+            const auto times = kernels::make_given_mul<Target>(of_x, of_y, of_z, product, bounds);
+            const auto again = kernels::make_given_requantize<Target>(of_x, of_z, code_by, bounds);
             REQUIRE((sum.ok() && less.ok() && times.ok() && again.ok()));
             const auto check = [&](auto expected) {
                 for (std::size_t i = 0; i < x.size(); ++i)
@@ -207,7 +207,7 @@ TEST_CASE("A difference subtracts what it scaled, as LiteRT does: a negated mult
     const CodesOf codes{};
     std::vector<std::int8_t> x, y(16, 5), z(16);
     for (int i = -8; i < 8; ++i) x.push_back(static_cast<std::int8_t>(i));
-    const auto less = kernels::make_sub<target::tflite<>>(codes, codes, codes, by, {-128, 127});
+    const auto less = kernels::make_given_sub<target::tflite<>>(codes, codes, codes, by, {-128, 127});
     REQUIRE(less.ok());
     kernels::add<target::tflite<>>(reader(x), reader(y), *less, writer(z));
     CHECK(z == std::vector<std::int8_t>{-11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4});
@@ -234,7 +234,7 @@ TEST_CASE("A mean takes a multiplier and a shift, of the sum or of a code") {
             CHECK(arith::divide_multiplier(of_code, cells) == of_sum);
 
             const Window2d window{{height, width}, {height, width}, {}, {1, 1}};
-            const auto mean = kernels::make_mean<Target>(window, in, out, of_sum, bounds);
+            const auto mean = kernels::make_given_mean<Target>(window, in, out, of_sum, bounds);
             REQUIRE(mean.ok());
             const std::vector<Code> x = draw_data<Code>(draw, cells * channels);
             std::vector<Code> y(static_cast<std::size_t>(channels));
@@ -265,7 +265,7 @@ TEST_CASE("softmax takes input_multiplier, input_left_shift and diff_min, whatev
                                          seed % 3 == 0
                                              ? -static_cast<std::int32_t>(draw.between(0, 31 * (1 << 26) >> shift))
                                              : -static_cast<std::int32_t>((Wide{31} << 26) >> shift)};
-            const auto numbers = kernels::make_softmax<Target>(by);
+            const auto numbers = kernels::make_given_softmax<Target>(by);
             REQUIRE(numbers.ok());
             const index_t terms = draw.between(2, 40);
             std::vector<std::int8_t> x = draw_data<std::int8_t>(draw, terms);
@@ -295,7 +295,7 @@ TEST_CASE("softmax of int16 codes takes its multiplier and shift as it makes the
     const CodesOf codes{0.0007f, 0, DType::int16};
     const auto made = kernels::make_softmax<Target, std::int16_t>(codes);
     REQUIRE(made.ok());
-    const auto given = kernels::make_softmax<Target, std::int16_t>(arith::GivenSoftmax{*made, 0});
+    const auto given = kernels::make_given_softmax<Target, std::int16_t>({*made, 0});
     REQUIRE(given.ok());
     CHECK(*given == *made);
 }
@@ -310,7 +310,7 @@ TEST_CASE("Given integers that are none, or that leave 32 bits, are refused with
         CHECK((status.code == code && status.field == field && status.given == given));
     };
     const auto add = [&](const arith::GivenAdd& by, const CodesOf& of) {
-        return kernels::make_add<Target>(of, of, of, by, all).status();
+        return kernels::make_given_add<Target>(of, of, of, by, all).status();
     };
     is(add({20, {-5, 0}, half, half}, codes), StatusCode::value_out_of_range, Field::multiplier, -5);
     is(add({20, half, {-6, 0}, half}, codes), StatusCode::value_out_of_range, Field::multiplier, -6);
@@ -325,34 +325,35 @@ TEST_CASE("Given integers that are none, or that leave 32 bits, are refused with
           StatusCode::accumulator_overflow);
     CHECK(add({20, half, half, {1 << 30, 5}}, codes).code == StatusCode::accumulator_overflow);
     CHECK(add({20, {-5, 0}, half, half}, codes).op == OpKind::add);
-    CHECK(kernels::make_sub<Target>(codes, codes, codes, {20, {-5, 0}, half, half}, all).status().op == OpKind::sub);
-    is(kernels::make_mul<Target>(codes, codes, codes, {-1, 0}, all).status(), StatusCode::value_out_of_range,
+    CHECK(kernels::make_given_sub<Target>(codes, codes, codes, {20, {-5, 0}, half, half}, all).status().op ==
+          OpKind::sub);
+    is(kernels::make_given_mul<Target>(codes, codes, codes, {-1, 0}, all).status(), StatusCode::value_out_of_range,
        Field::multiplier, -1);
-    is(kernels::make_requantize<Target>(codes, codes, {1 << 30, 31}, all).status(), StatusCode::value_out_of_range,
-       Field::shift, 31);
-    is(kernels::make_requantize<Target>(codes, codes, half, {5, 4}).status(), StatusCode::value_out_of_range,
+    is(kernels::make_given_requantize<Target>(codes, codes, {1 << 30, 31}, all).status(),
+       StatusCode::value_out_of_range, Field::shift, 31);
+    is(kernels::make_given_requantize<Target>(codes, codes, half, {5, 4}).status(), StatusCode::value_out_of_range,
        Field::quant_range, 5);
     const Window2d window{{2, 2}, {2, 2}, {}, {1, 1}}, padded{{2, 2}, {2, 2}, {1, 0, 0, 0}, {1, 1}};
-    is(kernels::make_mean<Target>(window, codes, codes, {-3, 0}, all).status(), StatusCode::value_out_of_range,
+    is(kernels::make_given_mean<Target>(window, codes, codes, {-3, 0}, all).status(), StatusCode::value_out_of_range,
        Field::multiplier, -3);
-    is(kernels::make_mean<Target>(padded, codes, codes, half, all).status(), StatusCode::unsupported, Field::padding,
-       1);
-    is(kernels::make_softmax<Target>(arith::GivenSoftmax{{-2, 20}, -9}).status(), StatusCode::value_out_of_range,
-       Field::multiplier, -2);
-    is(kernels::make_softmax<Target>(arith::GivenSoftmax{{1 << 30, -1}, -9}).status(), StatusCode::value_out_of_range,
-       Field::shift, -1);
-    is(kernels::make_softmax<Target>(arith::GivenSoftmax{{1 << 30, 20}, 9}).status(), StatusCode::value_out_of_range,
-       Field::input, 9);
-    is(kernels::make_softmax<Target>(arith::GivenSoftmax{{1 << 30, 29}, -9}).status(), StatusCode::accumulator_overflow,
+    is(kernels::make_given_mean<Target>(padded, codes, codes, half, all).status(), StatusCode::unsupported,
+       Field::padding, 1);
+    is(kernels::make_given_softmax<Target>({{-2, 20}, -9}).status(), StatusCode::value_out_of_range, Field::multiplier,
+       -2);
+    is(kernels::make_given_softmax<Target>({{1 << 30, -1}, -9}).status(), StatusCode::value_out_of_range, Field::shift,
+       -1);
+    is(kernels::make_given_softmax<Target>({{1 << 30, 20}, 9}).status(), StatusCode::value_out_of_range, Field::input,
+       9);
+    is(kernels::make_given_softmax<Target>({{1 << 30, 29}, -9}).status(), StatusCode::accumulator_overflow,
        Field::shift, Wide{9} << 29);
-    is(kernels::make_softmax<Target, std::int16_t>(arith::GivenSoftmax{{1 << 30, 16}, 0}).status(),
-       StatusCode::value_out_of_range, Field::shift, 16);
+    is(kernels::make_given_softmax<Target, std::int16_t>({{1 << 30, 16}, 0}).status(), StatusCode::value_out_of_range,
+       Field::shift, 16);
     // A target that has no multipliers.
     using Other = target::fp32;
-    CHECK(kernels::make_add<Other>(codes, codes, codes, {20, half, half, half}, all).status().code ==
+    CHECK(kernels::make_given_add<Other>(codes, codes, codes, {20, half, half, half}, all).status().code ==
           StatusCode::unsupported);
-    CHECK(kernels::make_mul<Other>(codes, codes, codes, half, all).status().code == StatusCode::unsupported);
-    CHECK(kernels::make_requantize<Other>(codes, codes, half, all).status().code == StatusCode::unsupported);
-    CHECK(kernels::make_mean<Other>(window, codes, codes, half, all).status().code == StatusCode::unsupported);
-    CHECK(kernels::make_softmax<Other>(arith::GivenSoftmax{half, -9}).status().code == StatusCode::unsupported);
+    CHECK(kernels::make_given_mul<Other>(codes, codes, codes, half, all).status().code == StatusCode::unsupported);
+    CHECK(kernels::make_given_requantize<Other>(codes, codes, half, all).status().code == StatusCode::unsupported);
+    CHECK(kernels::make_given_mean<Other>(window, codes, codes, half, all).status().code == StatusCode::unsupported);
+    CHECK(kernels::make_given_softmax<Other>({half, -9}).status().code == StatusCode::unsupported);
 }

@@ -4,7 +4,7 @@
 // (docs/kernels_in_your_engine.md).
 //
 // They are for the targets of the tflite family. Of `x`, `y`, `in` and `out`, zero point and type count, and the scale
-// is not read. Shifts count to the left. A multiplier is not negative: make_sub() subtracts by itself.
+// is not read. Shifts count to the left. A multiplier is not negative: make_given_sub() subtracts by itself.
 #ifndef INTQ_KERNELS_VIEWS_GIVEN_HPP
 #define INTQ_KERNELS_VIEWS_GIVEN_HPP
 
@@ -46,9 +46,9 @@ constexpr arith::CodesOf without_scale(const arith::CodesOf& of) noexcept { retu
 /// @return the parameters; what make_requantize() with a policy refuses
 template <class TargetType>
 requires arith::Target<TargetType>
-constexpr Result<RequantizeParams> make_requantize(const arith::CodesOf& in, const arith::CodesOf& out,
-                                                   const arith::QuantizedMultiplier& given,
-                                                   const CodeBounds& bounds) noexcept {
+constexpr Result<RequantizeParams> make_given_requantize(const arith::CodesOf& in, const arith::CodesOf& out,
+                                                         const arith::QuantizedMultiplier& given,
+                                                         const CodeBounds& bounds) noexcept {
     return make_requantize(TargetType::policy, detail::without_scale(in), detail::without_scale(out),
                            detail::bounded_codes(out, bounds), &given);
 }
@@ -61,8 +61,9 @@ constexpr Result<RequantizeParams> make_requantize(const arith::CodesOf& in, con
 /// @return the parameters; what arith::make_given_add() refuses
 template <class TargetType>
 requires arith::Target<TargetType>
-constexpr Result<arith::AddParams> make_add(const arith::CodesOf& x, const arith::CodesOf& y, const arith::CodesOf& out,
-                                            const arith::GivenAdd& given, const CodeBounds& bounds) noexcept {
+constexpr Result<arith::AddParams> make_given_add(const arith::CodesOf& x, const arith::CodesOf& y,
+                                                  const arith::CodesOf& out, const arith::GivenAdd& given,
+                                                  const CodeBounds& bounds) noexcept {
     return arith::make_given_add(TargetType::policy, detail::without_scale(x), detail::without_scale(y),
                                  detail::without_scale(out), detail::bounded_codes(out, bounds), given);
 }
@@ -70,8 +71,9 @@ constexpr Result<arith::AddParams> make_add(const arith::CodesOf& x, const arith
 /// Parameters of add() for a difference: x' - y'.
 template <class TargetType>
 requires arith::Target<TargetType>
-constexpr Result<arith::AddParams> make_sub(const arith::CodesOf& x, const arith::CodesOf& y, const arith::CodesOf& out,
-                                            const arith::GivenAdd& given, const CodeBounds& bounds) noexcept {
+constexpr Result<arith::AddParams> make_given_sub(const arith::CodesOf& x, const arith::CodesOf& y,
+                                                  const arith::CodesOf& out, const arith::GivenAdd& given,
+                                                  const CodeBounds& bounds) noexcept {
     return arith::make_given_sub(TargetType::policy, detail::without_scale(x), detail::without_scale(y),
                                  detail::without_scale(out), detail::bounded_codes(out, bounds), given);
 }
@@ -83,9 +85,9 @@ constexpr Result<arith::AddParams> make_sub(const arith::CodesOf& x, const arith
 /// @return the parameters; what arith::make_mul() refuses
 template <class TargetType>
 requires arith::Target<TargetType>
-constexpr Result<arith::MulParams> make_mul(const arith::CodesOf& x, const arith::CodesOf& y, const arith::CodesOf& out,
-                                            const arith::QuantizedMultiplier& given,
-                                            const CodeBounds& bounds) noexcept {
+constexpr Result<arith::MulParams> make_given_mul(const arith::CodesOf& x, const arith::CodesOf& y,
+                                                  const arith::CodesOf& out, const arith::QuantizedMultiplier& given,
+                                                  const CodeBounds& bounds) noexcept {
     return arith::make_mul(TargetType::policy, detail::without_scale(x), detail::without_scale(y),
                            detail::without_scale(out), detail::bounded_codes(out, bounds), &given);
 }
@@ -98,9 +100,10 @@ constexpr Result<arith::MulParams> make_mul(const arith::CodesOf& x, const arith
 /// @return the parameters; what check_window() and arith::make_mean() refuse; unsupported of padding
 template <class TargetType>
 requires arith::Target<TargetType>
-constexpr Result<arith::AverageParams> make_mean(const Window2d& window, const arith::CodesOf& in,
-                                                 const arith::CodesOf& out, const arith::QuantizedMultiplier& given,
-                                                 const CodeBounds& bounds) noexcept {
+constexpr Result<arith::AverageParams> make_given_mean(const Window2d& window, const arith::CodesOf& in,
+                                                       const arith::CodesOf& out,
+                                                       const arith::QuantizedMultiplier& given,
+                                                       const CodeBounds& bounds) noexcept {
     if (const Status status = check_window(window, OpKind::avg_pool2d); !status) return status;
     if (!(window.padding == Padding2d{}))
         return Status{StatusCode::unsupported, OpKind::avg_pool2d, Field::padding, 1, 0};
@@ -117,10 +120,10 @@ constexpr Result<arith::AverageParams> make_mean(const Window2d& window, const a
 /// Memory   of int8 codes 1,536 bytes
 template <class TargetType, class Code = std::int8_t>
 requires arith::Target<TargetType>
-constexpr Result<SoftmaxNumbers<Code>> make_softmax(const arith::GivenSoftmax& given) noexcept {
+constexpr Result<SoftmaxNumbers<Code>> make_given_softmax(const arith::GivenSoftmax& given) noexcept {
     if constexpr (std::is_same_v<Code, std::int16_t>) {
         static_assert(TargetType::policy.softmax == arith::SoftmaxRule::fixed_point,
-                      "make_softmax<Target, int16_t>: a target of TFLite's softmax is needed");
+                      "make_given_softmax<Target, int16_t>: a target of TFLite's softmax is needed");
         if (is_softmax_multiplier(given.input)) return given.input;
         const auto [multiplier, shift] = given.input;
         if (multiplier < 0)
