@@ -98,14 +98,16 @@ Bytes bytes_at(const void* data, index_t size) {
 /// @return whether the self test found each, or a run still gives what it gave
 template <class Run>
 bool check_faults(const char* name, const runtime::Program& program, std::span<const runtime::ConstantArray> arrays,
-                  const runtime::GoldenRuns& golden, Run run, runtime::SelfTestResult (*self_test)(bool) noexcept) {
+                  std::span<const runtime::ConstantArray> structs, const runtime::GoldenRuns& golden, Run run,
+                  runtime::SelfTestResult (*self_test)(bool) noexcept) {
     std::vector<Bytes> constants, tables{bytes_at(&program, sizeof program),
                                          std::as_bytes(program.tensors),
                                          std::as_bytes(program.instructions),
                                          std::as_bytes(program.operands),
                                          std::as_bytes(program.inputs),
                                          std::as_bytes(program.outputs),
-                                         std::as_bytes(arrays)};
+                                         std::as_bytes(arrays),
+                                         std::as_bytes(structs)};
     for (const runtime::ConstantArray& array : arrays) constants.push_back(bytes_at(array.data, array.bytes));
     for (const runtime::Instruction& step : program.instructions)
         if (step.params.data != nullptr) tables.push_back(bytes_at(step.params.data, step.params.size));
@@ -146,9 +148,9 @@ int main() {
         std::printf("constants cannot be written here: no faults are tried\n");
         return is_good ? 0 : 1;
     }
-#define INTQ_CHECK_FAULTS(name) \
-    is_good &=                  \
-        check_faults(#name, name::program, name::data::arrays, name::data::golden(), &name::run, &name::self_test);
+#define INTQ_CHECK_FAULTS(name)                                                                                  \
+    is_good &= check_faults(#name, name::program, name::data::arrays, name::data::structs, name::data::golden(), \
+                            &name::run, &name::self_test);
     INTQ_MODELS(INTQ_CHECK_FAULTS)
     return is_good ? 0 : 1;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,8 +59,9 @@ public:
     std::int32_t place_of(const std::string& name) const { return places_.at(name); }
     /// The sum of all tables, once the rest was added.
     std::uint32_t sum_of_tables() const;
-    /// Its calls for the structs of the instructions.
-    const std::string& readers() const { return readers_; }
+    /// The structs of the instructions as elements of a list, and their types, as words between commas.
+    const std::string& structs() const { return structs_; }
+    std::string types() const;
 
 private:
     void count_in(const std::string& name, const void* data, index_t bytes);
@@ -72,7 +74,8 @@ private:
     std::string taps(const void* data, index_t count);
 
     const kernels::KernelTable& table_;
-    std::string text_, arrays_, fields_, path_, readers_;
+    std::string text_, arrays_, fields_, path_, structs_;
+    std::set<std::string> types_;
     kernels::NumberSum sum_{};
     std::map<std::string, std::int32_t> places_;
     std::vector<index_t> sizes_;
@@ -216,10 +219,13 @@ INTQ_INLINE std::string SourceWriter::array(const void* data, kernels::ParamType
 INTQ_INLINE void SourceWriter::params(std::size_t index, const runtime::Instruction& instruction) {
     const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
     const index_t structs = runtime::param_structs(row, instruction.operand_count);
-    if (structs == 0) return;
+    if (structs == 0) {
+        structs_ += "    {},\n";
+        return;
+    }
     const std::string type = type_of(row.params.kind);
     kind_ = row.params.kind;
-    readers_ += "    reader.params(instructions[" + std::to_string(index) + "], p" + std::to_string(index) + ");\n";
+    types_.insert(type);
     std::string list;
     for (index_t i = 0; i < structs; ++i) {
         fields_.clear();
@@ -234,7 +240,9 @@ INTQ_INLINE void SourceWriter::params(std::size_t index, const runtime::Instruct
         list += (i > 0 ? ",\n" : "\n") + std::string("    [] {\n        ") + type + " p{};\n" + fields_ +
                 "        return p;\n    }()";
     }
-    text_ += "inline constexpr " + type + " p" + std::to_string(index) + "[] = {" + list + "};\n";
+    const std::string name = "p" + std::to_string(index);
+    text_ += "inline constexpr " + type + " " + name + "[] = {" + list + "};\n";
+    structs_ += "    {" + name + ", sizeof " + name + "},\n";
 }
 
 INTQ_INLINE void SourceWriter::count_in(const std::string& name, const void* data, index_t bytes) {
@@ -247,6 +255,12 @@ INTQ_INLINE void SourceWriter::count_in(const std::string& name, const void* dat
 INTQ_INLINE void SourceWriter::names(const std::string& text) {
     text_ += "inline constexpr char names[] = " + detail::quoted(text) + ";\n";
     count_in("names", text.c_str(), static_cast<index_t>(text.size() + 1));
+}
+
+INTQ_INLINE std::string SourceWriter::types() const {
+    std::string text;
+    for (const std::string& type : types_) text += (text.empty() ? "" : ", ") + type;
+    return text;
 }
 
 INTQ_INLINE std::uint32_t SourceWriter::sum_of_tables() const {
@@ -272,7 +286,13 @@ INTQ_INLINE void SourceWriter::take_field(void* context, const kernels::ParamFie
 INTQ_INLINE void SourceWriter::put_field(const kernels::ParamField& field) {
     const std::string path = "p." + path_ + field.name;
     if (field.memory == nullptr)
-        for (index_t i = 0; i < field.count; ++i) sum_.add(element_of(field.data, field.type, i));
+        for (index_t i = 0; i < field.count; ++i) {
+            const std::int64_t number = element_of(field.data, field.type, i);
+            if (field.type == kernels::ParamType::int64)
+                sum_.add(number);
+            else
+                sum_.add(static_cast<std::int32_t>(number));  // also the bits of a float
+        }
     if (kind_ == kernels::ParamKind::resize && field.type == kernels::ParamType::int64 && path_.empty()) return;
     if (field.memory == nullptr) {
         fields_ += "        intq::runtime::generated::set(" + path + ", " +

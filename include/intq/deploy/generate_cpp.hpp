@@ -261,8 +261,9 @@ INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
 
 INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecord& golden) {
     return "namespace data {\n\ninline bool tables_are_whole() noexcept {\n"
-           "    intq::runtime::generated::TableReader reader(arrays);\n" +
-           writer.readers() +
+           "    intq::runtime::generated::TableReader reader(arrays);\n    reader.params<" +
+           writer.types() +
+           ">(instructions, structs);\n"
            "    reader.program(program, {instructions, tensors, operands, inputs, outputs}, names);\n"
            "    return reader.holds(" +
            std::to_string(writer.sum_of_tables()) +
@@ -350,7 +351,8 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kern
         detail::index_list("outputs", program.outputs) +
         "\ninline constexpr const intq::kernels::KernelTable& all = intq::kernels::kernel_table<" + target + ", " +
         backend + ">;\n" + detail::table_source(program, table, target) + "\n" + detail::golden_source(golden) +
-        "inline constexpr intq::runtime::ConstantArray arrays[] = {\n" + writer.arrays() + "};\n";
+        "inline constexpr intq::runtime::ConstantArray arrays[] = {\n" + writer.arrays() +
+        "};\ninline constexpr intq::runtime::ConstantArray structs[] = {\n" + writer.structs() + "};\n";
     text += "\n}  // namespace data\n\n" + detail::program_source(program) +
             "\ninline constexpr std::size_t arena_bytes = " + std::to_string(program.arena_size) +
             ";\nalignas(intq::buffer_alignment) inline std::byte arena[arena_bytes];\n\n" +

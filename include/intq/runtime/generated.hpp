@@ -16,11 +16,7 @@
 namespace intq::runtime {
 inline namespace INTQ_CORE_ABI {
 
-/// An array of constants of a generated model.
-struct ConstantArray {
-    const void* data = nullptr;
-    index_t bytes = 0;
-};
+using kernels::ConstantArray;
 
 /// What the self test of a generated model found.
 struct SelfTestResult {
@@ -51,7 +47,10 @@ INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const ProgramTensor
             q.quant_max(), tensor.has_stated_bounds);
     for (int axis = 0; axis < max_rank; ++axis)
         sum.add(axis < tensor.shape.rank ? tensor.shape.extents[static_cast<std::size_t>(axis)] : 0);
-    if (!q.is_per_channel()) sum.add(std::bit_cast<std::uint32_t>(q.scale()), q.zero_point());
+    if (q.is_per_channel())
+        sum.add(q.zero_point_count());  // 0, because a header holds no zero points by channel
+    else
+        sum.add(std::bit_cast<std::uint32_t>(q.scale()), q.zero_point());
 }
 
 /// The same of an instruction.
@@ -65,8 +64,12 @@ INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Instruction& 
 /// The same of what a program holds beside its lists.
 INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Program& program) {
     sum.add(program.workspace_offset, program.workspace_size, program.arena_size, program.max_batch);
-    for (const auto list : {program.operands, program.inputs, program.outputs})
+    const auto add_list = [&sum](std::span<const std::int32_t> list) {
         for (const std::int32_t index : list) sum.add(index);
+    };
+    add_list(program.operands);
+    add_list(program.inputs);
+    add_list(program.outputs);
 }
 
 /// What a generated model calls behind each instruction.
@@ -126,26 +129,25 @@ inline std::uint32_t checksum_of(std::span<const ConstantArray> arrays) noexcept
 }
 
 /// Sums up the tables of a generated header as they are in memory. Every pointer of them is compared with the places of
-/// the header's arrays, and none is followed, so a fault gives another sum and nothing worse.
+/// the header's arrays before it is followed, so a fault gives another sum and nothing worse.
 class TableReader {
 public:
-    /// @param arrays  the arrays of constants; pointers count as their number in this list, from 1, and null as 0
-    explicit TableReader(std::span<const ConstantArray> arrays) noexcept
-        : arrays_(arrays.empty() ? nullptr : &in_memory(arrays.front()), arrays.size()) {}
+    /// @param arrays  the arrays of constants
+    explicit TableReader(std::span<const ConstantArray> arrays) noexcept : arrays_(in_memory(arrays)), sum_(arrays_) {}
 
-    /// The structs of an instruction.
-    template <class Params, std::size_t Count>
-    void params(const Instruction& instruction, const Params (&structs)[Count]) noexcept {
-        const Instruction& step = in_memory(instruction);
-        is_whole_ =
-            is_whole_ && step.params.data == structs && step.params.size == static_cast<index_t>(sizeof structs);
-        const auto place = [this](const void* pointer) { return place_of(pointer); };
-        for (const Params& given : in_memory(structs)) {
-            Params copy{};
-            std::memcpy(&copy, &given, sizeof copy);  // as bytes: what stands in place of a bool is anything
-            kernels::ParamSum fields(sum_, place);
-            describe_params(copy, fields);
-            if constexpr (requires { describe_memory(copy, fields); }) describe_memory(copy, fields);
+    /// The structs of all instructions.
+    ///
+    /// @tparam Params   their types
+    /// @param  structs  where those of each instruction are
+    template <class... Params>
+    void params(std::span<const Instruction> instructions, std::span<const ConstantArray> structs) noexcept {
+        const ConstantArray* place = in_memory(structs).data();
+        for (const Instruction& instruction : in_memory(instructions)) {
+            const kernels::InstructionParams& given = instruction.params;
+            is_whole_ = is_whole_ && given.data == place->data && given.size == place->bytes;
+            if (!is_whole_) return;
+            (add_structs<Params>(given), ...);
+            ++place;
         }
     }
     /// All the rest.
@@ -153,25 +155,25 @@ public:
     /// @param names  the text of all names, an array of the list
     void program(const Program& program, const ProgramLists& lists, const char* names) noexcept {
         const Program& given = in_memory(program);
-        const auto is_at = [](auto list, auto expected) {
-            return list.data() == expected.data() && list.size() == expected.size();
+        const auto expect_list = [this](auto list, auto expected) {
+            is_whole_ = is_whole_ && list.data() == expected.data() && list.size() == expected.size();
         };
-        is_whole_ = is_whole_ && is_at(given.instructions, lists.instructions) && is_at(given.tensors, lists.tensors) &&
-                    is_at(given.operands, lists.operands) && is_at(given.inputs, lists.inputs) &&
-                    is_at(given.outputs, lists.outputs);
+        expect_list(given.instructions, lists.instructions);
+        expect_list(given.tensors, lists.tensors);
+        expect_list(given.operands, lists.operands);
+        expect_list(given.inputs, lists.inputs);
+        expect_list(given.outputs, lists.outputs);
         if (!is_whole_) return;
-        for (const ProgramTensor& tensor : given.tensors) {
-            add_numbers(sum_, tensor, place_of(tensor.qparams.channel_scales().data()));
-            // A header holds no zero points by channel.
-            is_whole_ = is_whole_ && (!tensor.qparams.is_per_channel() || tensor.qparams.zero_point_count() == 0);
-        }
+        kernels::NumberSum& numbers = sum_.numbers();
+        for (const ProgramTensor& tensor : given.tensors)
+            add_numbers(numbers, tensor, sum_.place_of(tensor.qparams.channel_scales().data()));
         for (const Instruction& instruction : given.instructions)
-            add_numbers(sum_, instruction,
+            add_numbers(numbers, instruction,
                         static_cast<index_t>(reinterpret_cast<std::uintptr_t>(instruction.name) -
                                              reinterpret_cast<std::uintptr_t>(names)));
-        add_numbers(sum_, given);
-        for (const ConstantArray& array : arrays_) sum_.add(array.bytes);
-        sum_.add(place_of(names));
+        add_numbers(numbers, given);
+        for (const ConstantArray& array : arrays_) numbers.add(array.bytes);
+        numbers.add(sum_.place_of(names));
     }
     /// Whether the tables are those whose sum this is.
     bool holds(std::uint32_t sum) const noexcept { return is_whole_ && sum_.value() == sum; }
@@ -182,18 +184,23 @@ private:
         const T* const volatile place = &object;
         return *place;
     }
-    std::int32_t place_of(const void* pointer) const noexcept {
-        std::int32_t place = 0;
-        if (pointer == nullptr) return place;
-        for (const ConstantArray& array : arrays_) {
-            ++place;
-            if (array.data == pointer) return place;
+    template <class T> static std::span<const T> in_memory(std::span<const T> list) noexcept {
+        return {list.empty() ? nullptr : &in_memory(list.front()), list.size()};
+    }
+    template <class Params> void add_structs(const kernels::InstructionParams& given) noexcept {
+        if (given.kind != kernels::param_kind<Params>) return;
+        constexpr auto size = static_cast<index_t>(sizeof(Params));
+        // Descriptions take what they could write; a sum reads.
+        auto* structs = const_cast<Params*>(static_cast<const Params*>(given.data));
+        for (index_t left = given.size; left >= size; left -= size) {
+            Params& fields = *structs++;
+            describe_params(fields, sum_);
+            if constexpr (requires { describe_memory(fields, sum_); }) describe_memory(fields, sum_);
         }
-        return INT32_MAX;
     }
 
     std::span<const ConstantArray> arrays_;
-    kernels::NumberSum sum_{};
+    kernels::ParamSum sum_;
     bool is_whole_ = true;
 };
 

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <type_traits>
 
 #include "intq/arith/target.hpp"
@@ -17,12 +18,14 @@ inline namespace INTQ_CORE_ABI {
 
 /// A sum of numbers in their order, the same on every machine:
 ///
-///     sum = (sum ^ low half ^ high half) · 0x01000193
+///     sum = (sum rotated to the left by 5) + bits
+///     bits: those of the number as int32; of 64 bits, lower half ^ upper half ^ the lower half's sign in all bits,
+///     which is the same where int32 holds the number
 ///
 /// Each step is one to one in the sum, so a bit of one number that is another always changes the sum.
 class NumberSum {
 public:
-    /// Numbers, one after the other; of which type they are does not matter.
+    /// Numbers, one after the other. What int32 holds counts the same in whatever type.
     template <class... Number> INTQ_ALWAYS_INLINE constexpr void add(Number... numbers) noexcept {
         (add_bits(folded(numbers)), ...);
     }
@@ -33,15 +36,20 @@ private:
         static_assert(std::is_integral_v<Number> || std::is_enum_v<Number>);
         if constexpr (sizeof(Number) > 4) {
             const auto bits = static_cast<std::uint64_t>(number);
-            return static_cast<std::uint32_t>(bits) ^ static_cast<std::uint32_t>(bits >> 32);
+            const auto lower = static_cast<std::uint32_t>(bits), sign = (lower >> 31) * UINT32_MAX;
+            return lower ^ static_cast<std::uint32_t>(bits >> 32) ^ sign;
         } else {
-            // As of 64 bits, whose upper half repeats the sign.
-            const auto bits = static_cast<std::uint32_t>(number);
-            return std::is_signed_v<Number> && (bits >> 31) != 0 ? ~bits : bits;
+            return static_cast<std::uint32_t>(number);
         }
     }
-    INTQ_ALWAYS_INLINE constexpr void add_bits(std::uint32_t bits) noexcept { sum_ = (sum_ ^ bits) * 0x01000193u; }
+    INTQ_ALWAYS_INLINE constexpr void add_bits(std::uint32_t bits) noexcept { sum_ = std::rotl(sum_, 5) + bits; }
     std::uint32_t sum_ = 0;
+};
+
+/// An array of constants that parameters point to.
+struct ConstantArray {
+    const void* data = nullptr;
+    index_t bytes = 0;
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -50,15 +58,29 @@ private:
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// Adds to a sum the numbers that a description names, describe_params(), and the place(pointer) of the memory that
+/// Adds to a sum the numbers that a description names, describe_params(), and the places of the memory that
 /// describe_memory() names.
 ///
 /// It asks for no condition among the fields, since the sum says whether they are those that were written: to a
 /// description it looks as if all that it expects were refused. So a program that sums up its tables does not link
 /// what checks them. Memory is not read.
-template <class Place> class ParamSum {
+class ParamSum {
 public:
-    ParamSum(NumberSum& sum, const Place& place) noexcept : sum_(sum), place_(place) {}
+    /// @param arrays  all the arrays that pointers may point to
+    explicit ParamSum(std::span<const ConstantArray> arrays) noexcept : arrays_(arrays) {}
+
+    NumberSum& numbers() noexcept { return numbers_; }
+    std::uint32_t value() const noexcept { return numbers_.value(); }
+    /// The number of an array in the list, from 1; 0 of null, and INT32_MAX of what is no array's address.
+    std::int32_t place_of(const void* pointer) const noexcept {
+        std::int32_t place = 0;
+        if (pointer == nullptr) return place;
+        for (const ConstantArray& array : arrays_) {
+            ++place;
+            if (array.data == pointer) return place;
+        }
+        return INT32_MAX;
+    }
 
     static const ParamContext& context() noexcept { return no_context; }
     static const Status& status() noexcept { return not_asked; }
@@ -67,24 +89,26 @@ public:
     template <class Holds> static bool expect_memory(const Holds&, Field) noexcept { return false; }
 
     template <class T> void operator()(const char*, T& field) noexcept { add(field); }
-    template <class T, class... Rest> void memory(const char*, const T*& pointer, const Rest&...) noexcept {
-        put(place_(pointer));
+    template <class T, class... Rest>
+    INTQ_ALWAYS_INLINE void memory(const char*, const T*& pointer, const Rest&...) noexcept {
+        put_place(pointer);
     }
 
 private:
-    void put(std::int32_t number) noexcept { sum_.add(number); }
-    template <class T> void add(T& field) noexcept {
+    void put(std::uint32_t number) noexcept { numbers_.add(number); }
+    void put_place(const void* pointer) noexcept { put(static_cast<std::uint32_t>(place_of(pointer))); }
+    template <class T> INTQ_ALWAYS_INLINE void add(T& field) noexcept {
         if constexpr (std::is_same_v<T, bool>) {
             std::uint8_t byte = 0;  // of a byte that may not be read as a bool
             std::memcpy(&byte, &field, 1);
             put(byte);
         } else if constexpr (std::is_same_v<T, float>) {
-            sum_.add(std::bit_cast<std::uint32_t>(field));
+            put(std::bit_cast<std::uint32_t>(field));
         } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
-            if constexpr (sizeof(T) < 4)
-                put(static_cast<std::int32_t>(field));
+            if constexpr (sizeof(T) <= 4)
+                put(static_cast<std::uint32_t>(field));
             else
-                sum_.add(field);
+                numbers_.add(field);
         } else if constexpr (std::is_array_v<T> || requires { std::tuple_size<T>::value; }) {
             for (auto& element : field) add(element);
         } else {
@@ -97,8 +121,8 @@ private:
     static constexpr PackingRules no_packing{&no_policy};
     static constexpr ParamContext no_context{&no_packing};
 
-    NumberSum& sum_;
-    const Place& place_;
+    NumberSum numbers_{};
+    std::span<const ConstantArray> arrays_;
 };
 
 }  // namespace INTQ_ABI
