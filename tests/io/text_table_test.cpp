@@ -46,7 +46,8 @@ TEST_CASE("Letters of more than one byte count as one column, control characters
     table.add_row({"\xc3\xa4\xe2\x82\xac"});
     table.add_row({"x\n\x1by"});
     CHECK(table.str(io::TableStyle::psql) ==
-          "+------------+\n| a          |\n|------------|\n| \xc3\xa4\xe2\x82\xac         |\n| x\\x0a\\x1by |\n+------------+\n");
+          "+------------+\n| a          |\n|------------|\n| \xc3\xa4\xe2\x82\xac         |\n| x\\x0a\\x1by "
+          "|\n+------------+\n");
 }
 
 TEST_CASE("A row of another length is refused") {

@@ -205,8 +205,7 @@ inline wide multiply_tflite(const Target& target, wide value, double r) {
 /// The accumulator of a conv, linear, matmul (or, by Role::element, a product) to a code, bias included, zero point and
 /// clamp of the output applied; the clamp of an activation is not.
 /// @param in_bits  width of the input codes; 16 chooses tflite's rule for int64 accumulators, so a tflite layer of 16
-/// bits
-///                 whose sums are int32 says 8
+///                 bits whose sums are int32 says 8
 inline std::int64_t requantize_accumulator(const Target& target, wide acc, float s_in, float s_w, int in_bits,
                                            const QParams& out, Role role = Role::gemm) {
     refuse_activation(target, out);

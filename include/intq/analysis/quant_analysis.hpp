@@ -67,8 +67,7 @@ struct RunOptions {
 class QuantAnalysis {
 public:
     /// @param analysis_model_type  "fake_quant": the analysed model was prepared, and the baseline is a float model or
-    /// a
-    ///                             prepared one; "quantized": it computes on codes
+    ///                             a prepared one; "quantized": it computes on codes
     /// @throws Error where the analysed model is none of this type, and where the models do not correspond
     QuantAnalysis(AnalysedModel baseline_model, AnalysedModel analysis_model,
                   std::string analysis_model_type = "fake_quant",

@@ -126,8 +126,7 @@ constexpr Result<SoftmaxTables> make_fixed_point_softmax_tables(const PolicyReco
 /// The same from integers of another engine: radius = -diff_min.
 ///
 /// @return unsupported of multiplier for a target with another softmax; value_out_of_range of a multiplier below 0, of
-/// a
-///         shift outside 0 … 30, and of input for a diff_min above 0; accumulator_overflow of shift where a distance
+///         a shift outside 0 … 30, and of input for a diff_min above 0; accumulator_overflow of shift where a distance
 ///         that counts would be shifted out of 32 bits
 constexpr Result<SoftmaxTables> make_fixed_point_softmax_tables(const PolicyRecord& policy,
                                                                 const GivenSoftmax& given) noexcept {

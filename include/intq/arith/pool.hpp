@@ -194,8 +194,7 @@ constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const C
 ///     tflite  (M, e) = make_mean_multiplier(s_in, s_out, N);  requantize(sum - N·zp, M, e) + zo, by the target's rule
 ///
 /// @param given  the multiplier and the shift of the sum, from outside; divide_multiplier() makes it of those of a
-/// code.
-///               null: none
+///               code. null: none
 /// @return what make_average() refuses; scale_out_of_range and accumulator_overflow of scale_ratio, where double
 ///         rounding would shift the sum beyond 32 bits; what given_multiplier_words() refuses, and unsupported of
 ///         multiplier for a target whose average has none

@@ -60,8 +60,7 @@ struct AdaRoundReport {
 /// @param model   prepared and calibrated; changed in place, and left in the state `validation`
 /// @param source  some hundreds of samples, more than the layer has weights to an output; labels are not needed
 /// @throws Error for a quantizer that saw no data, a layer that keeps a batch norm, a weight that its quantizer does
-/// not
-///         round, a name in options.layers that is not a layer, and a source without data
+///         not round, a name in options.layers that is not a layer, and a source without data
 ///
 /// Memory   the inputs and outputs of one layer over all data, and a copy of the model
 /// Cost     a layer: two passes over the data, and `iterations` forward and backward steps of the layer alone

@@ -25,8 +25,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// Reads a .npz file; names are without ".npy".
 ///
 /// @throws Error naming the file, and the array if an array is at fault: not a ZIP archive or cut off, a compressed
-/// array
-///         (numpy.savez_compressed), one whose checksum is wrong, a name that comes twice, an entry that is no .npy
+///         array (numpy.savez_compressed), one whose checksum is wrong, a name that comes twice, an entry that is no
+///         .npy
 std::vector<NamedArray> read_npz(const std::filesystem::path& path);
 
 /// The same from memory.

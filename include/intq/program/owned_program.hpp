@@ -106,9 +106,9 @@ public:
     /// Runs samples in batches of at most max_batch.
     ///
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
-    /// @throws Error for other inputs, and for codes outside of bounds that were stated for a tensor, which it names
     /// @param hook    called after every instruction of every batch, by the thread that runs; it must not throw
     /// @return one tensor of N samples for each output, logical order, row_major
+    /// @throws Error for other inputs, and for codes outside of bounds that were stated for a tensor, which it names
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.

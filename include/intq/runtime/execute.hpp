@@ -50,8 +50,7 @@ inline void run_instructions(const Program& program, const kernels::KernelTable&
 /// @param batch  1 … program.max_batch
 /// @param hook   called after every instruction, before its output's bytes are used again; it must not throw
 /// @return ok, also of every program for which no bounds of codes were stated; or the first tensor that left its
-/// bounds.
-///         What reads it did not run, and the outputs are not written
+///         bounds. What reads it did not run, and the outputs are not written
 /// @pre  check_program() is ok for this table
 ///
 /// Result   exact; the same bytes on every backend, executor and batch

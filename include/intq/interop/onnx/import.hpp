@@ -99,10 +99,7 @@ public:
     }
 
     ImportedModel run() {
-        gelus_ = gelus_by_erf(graph_);
-        add_initializers();
-        add_inputs();
-        count_uses();
+        begin();
         for (const Node& node : graph_.nodes) {
             if (live_.count(&node) == 0) continue;
             try {
@@ -118,9 +115,7 @@ public:
     }
 
     std::vector<RefusedNode> find_refused() {
-        add_initializers();
-        add_inputs();
-        count_uses();
+        begin();
         std::vector<RefusedNode> refused;
         std::set<std::string_view> lost;  // what refused nodes give, and what is made of it
         for (const Node& node : graph_.nodes) {
@@ -140,6 +135,14 @@ public:
     }
 
 private:
+    /// What the file holds beside its nodes, and which of them are read.
+    void begin() {
+        gelus_ = gelus_by_erf(graph_);
+        add_initializers();
+        add_inputs();
+        count_uses();
+    }
+
     void add_initializers() {
         for (const FileTensor& tensor : graph_.initializers) {
             check_dims("the initializer " + in_quotes(tensor.name), tensor.dims);

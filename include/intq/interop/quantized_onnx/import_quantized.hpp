@@ -33,8 +33,7 @@ struct QuantizedImportOptions {
 /// (a convolution with an add and a relu behind it) becomes one step where the target has it.
 ///
 /// @throws Error naming the node: what import_model() refuses; a weight with a zero point; a batch norm behind the
-/// codes
-///         of a weight; what the target does not take
+///         codes of a weight; what the target does not take
 quantization::QuantizedGraph import_quantized(const Model& model, const QuantizedImportOptions& options = {});
 
 /// Reads and imports a file; messages begin with the path.

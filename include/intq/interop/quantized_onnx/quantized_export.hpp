@@ -33,8 +33,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// the grid of each value stand in the file's metadata.
 ///
 /// @throws Error naming the node: an operator that has no ONNX operator, a custom module, codes that do not use the
-/// whole
-///         range of their dtype, and what the options refuse
+///         whole range of their dtype, and what the options refuse
 Model export_quantized(const quantization::QuantizedGraph& quantized, const ExportOptions& options = {});
 
 /// Writes the steps of a converted model.

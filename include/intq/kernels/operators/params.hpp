@@ -168,9 +168,8 @@ public:
 
     /// `count` elements outside of the struct; none where count is 0.
     ///
-    /// @param field  what a refusal names where they are not there
-    ///
     /// @param count  a number, or a function that gives it
+    /// @param field  what a refusal names where they are not there
     template <class T, class Count>
     requires std::is_invocable_r_v<index_t, Count>
     void memory(const char* name, const T*& pointer, ParamType type, const Count& count, Field field = Field::storage) {

@@ -59,8 +59,7 @@ inline void softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
 ///
 /// @tparam Code  int8 or int16
 /// @pre 1 <= count <= arith::fixed_point_softmax_most_terms; are_fixed_point_softmax_tables(*tables); y must not
-/// overlap
-///      x
+///      overlap x
 ///
 /// Result, memory and cost as softmax_codes()
 template <class Code> void fixed_point_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {

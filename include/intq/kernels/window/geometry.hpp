@@ -241,8 +241,7 @@ inline Result<ConvGeometry> conv2d_geometry_extents(const Window2d& window, inde
 /// @param storage  conv2d_geometry_size() bytes, aligned to 4; must outlive the geometry
 /// @param batch    0 is legal: a run of it reads and writes nothing
 /// @return what check_window(), check_image() and check_span() refuse; value_out_of_range where an image has 2^31
-/// pixels
-///         or the batch is negative; buffer_too_small, missing or misaligned geometry
+///         pixels or the batch is negative; buffer_too_small, missing or misaligned geometry
 ///
 /// Cost     O(output pixels · taps + classes · (output height + width)²)
 inline Result<ConvGeometry> make_conv2d_geometry(const Window2d& window, index_t batch, Size2d in,

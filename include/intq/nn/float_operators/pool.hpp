@@ -165,7 +165,6 @@ INTQ_INLINE Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) no
             ((j + 1) * in.width + out.width - 1) / out.width};
 }
 
-// Calls visit(plane of the input, i, j, output element) for all outputs.
 /// The shape of a pool's output. The first window and the last are those that may see no cell of the image.
 INTQ_INLINE Tensor pooled_shape(const Tensor& x, const Shape& shape, const Window2d& window, const char* refusal) {
     x.expect_dtype("flat", DType::float32);
@@ -177,6 +176,7 @@ INTQ_INLINE Tensor pooled_shape(const Tensor& x, const Shape& shape, const Windo
     return y;
 }
 
+/// Calls visit(plane of the input, i, j, output element) for all outputs.
 template <class Visit> void for_each_output(const Tensor& input, Tensor& y, const Visit& visit) {
     const float* plane = input.flat<float>().data();
     float* to = y.flat<float>().data();

@@ -43,9 +43,8 @@ void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module, const
 /// "quantized". A module without a partner in the float model is left out.
 ///
 /// @throws Error where nothing was logged, because a model was not run; where a layer of the float model and that of
-/// the
-///         quantized one have other operators fused into them; where a module was called more often in one model than
-///         in the other; where no name has a partner; for loggers without a list "tensor_val"
+///         the quantized one have other operators fused into them; where a module was called more often in one model
+///         than in the other; where no name has a partner; for loggers without a list "tensor_val"
 LoggerDict get_matching_activations(nn::Module& float_module, nn::Module& q_module);
 
 /// prepare_model_outputs(), a run of both models on the data, and get_matching_activations().

@@ -226,8 +226,8 @@ INTQ_INLINE std::int32_t first_channel(program::ProgramBuilder& builder, std::in
 INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const QuantizedNode& node) const {
     const index_t cells = form_.window.kernel.height * form_.window.kernel.width;
     if (cells > largest_sum_of_cells)
-        throw Error(node.name, "its accumulator would be a sum of " + std::to_string(cells) + " cells, at most " +
-                                   std::to_string(largest_sum_of_cells) + " are supported; give it a quantizer");
+        throw Error(node.layer(), "its accumulator would be a sum of " + std::to_string(cells) + " cells, at most " +
+                                      std::to_string(largest_sum_of_cells) + " are supported; give it a quantizer");
     std::int32_t x = l.input(node);
     // All channels are refused alike, so a trial asks for one.
     if (l.builder().is_trial()) x = detail::first_channel(l.builder(), x, Lowering::layer(node));

@@ -52,8 +52,7 @@ namespace detail {
 /// The same without check_lowering().
 ///
 /// @param refusals  null, or what takes the refusals of operators. None is thrown then, and each such operator counts
-/// as
-///                  one that stays in float
+///                  as one that stays in float
 std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QConfigMapping& mapping,
                                              const arith::PolicyRecord& target, const PrepareOptions& options,
                                              std::vector<Refusal>* refusals = nullptr);

@@ -21,8 +21,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// @param args  one tensor for each input of the model
 /// @throws Error naming the node: an operator that has no ONNX operator, arguments that the model does not take, and
-/// what
-///         the options refuse
+///         what the options refuse
 Model export_graph(const graph::GraphModule& model, std::span<const Tensor> args, const ExportOptions& options = {});
 
 }  // namespace INTQ_HOSTED_ABI
