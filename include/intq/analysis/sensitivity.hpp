@@ -40,8 +40,8 @@ struct SensitivityOptions {
 ///
 /// What comes before an operator is the same for all of its rows, and is computed once for the whole list: only the
 /// operators from there on run again. Float sums are reproducible (FloatSums), so that the metrics have the same bits
-/// as those of whole passes. What quantization::set_sensitive_operators() and improve::layer_costs() take is what this
-/// gives.
+/// as those of whole passes. quantization::set_sensitive_operators() and improve::layer_costs() take the
+/// list.
 ///
 /// The journal is a file of `journal` whose name follows from the model, the case and the metric. It is removed when
 /// the list is complete.

@@ -38,8 +38,8 @@ public:
         return result;
     }
     /// @param zero_points  as many as scales, or none
-    /// @param axis         counted from the front; check_qparams() refuses a negative one, whose tensor is not known
-    /// here
+    /// @param axis         counted from the front; check_qparams() refuses a negative one, because the rank of the
+    ///                     tensor is not known here
     static INTQ_ALWAYS_INLINE constexpr QParams per_channel(std::span<const float> scales,
                                                             std::span<const std::int32_t> zero_points, int axis,
                                                             std::int64_t quant_min,

@@ -45,7 +45,8 @@ struct MatchResult {
 /// every node but the last must have one reader that uses it once, and a module with parameters must be called once.
 /// The other operand must be another node's output, and not one of the chain's.
 ///
-/// @return a match, or the obstacle if only readers or the other operand stand in the way, or nothing
+/// @return the match; without one the obstacle, where only further readers or the other operand prevent a match; else
+///         neither
 MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root);
 /// The same for one of many sequences; the names of the nodes are looked up once for all of them.
 MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, OperatorNames& names);

@@ -146,7 +146,7 @@ inline void ThreadPool::run(index_t count, Executor::Task task, void* context) {
     state_.store(call * one_call | is_open, std::memory_order_release);
     state_.notify_all();
     work(0);
-    // Who has not joined by now is not waited for: all tasks are taken. Yielding helps where threads outnumber
+    // All tasks are taken, so only threads that joined are waited for. Yielding helps where threads outnumber
     // processors.
     state_.fetch_and(~is_open, std::memory_order_relaxed);
     for (int looks = 0; (state_.load(std::memory_order_acquire) & joined) != 0; ++looks)

@@ -49,7 +49,7 @@ struct TrainerOptions {
     std::function<Tensor(const Tensor& batch, std::uint64_t seed)> augment{};
     /// The same for a model with several inputs.
     std::function<void(std::vector<Tensor>& batch, std::uint64_t seed)> augment_inputs{};
-    /// In place of Autograd::forward(): std::ref of an ExactForward.
+    /// Replaces Autograd::forward() if it is set, for example by std::ref of an ExactForward.
     std::function<nn::Value(Autograd& autograd, std::span<const nn::Value> inputs)> forward{};
     /// Which of the samples of a batch this process runs; empty: all. See distributed::data_parallel().
     std::function<std::span<const index_t>(std::span<const index_t> samples)> share{};

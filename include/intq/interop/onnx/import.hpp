@@ -34,7 +34,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///         read/limits.hpp
 std::shared_ptr<graph::GraphModule> import_model(const Model& model);
 
-/// The same with what the file says of layers, by the names of their modules.
+/// An imported model, and what the file says of its layers, by the names of their modules.
 struct ImportedModel {
     std::shared_ptr<graph::GraphModule> module;
     std::map<std::string, LayerCodes> layers;  // whose weights it holds as codes

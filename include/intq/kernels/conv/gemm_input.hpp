@@ -39,7 +39,7 @@ public:
         }
     }
 
-    /// The first slot behind `slot`, at most `last`, that is padded otherwise.
+    /// The end of the run of slots that begins at `slot` and has the same padding; at most `last`.
     index_t run_end(index_t slot, index_t last) const noexcept {
         if (run_ends_ == nullptr) return last;
         const index_t image = image_of(slot) * out_pixels_, end = image + run_ends_[slot - image];

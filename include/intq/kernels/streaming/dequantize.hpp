@@ -14,7 +14,7 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// Checks the arguments of dequantize(). The range of the codes plays no part in it.
+/// Checks the arguments of dequantize(). The range of the codes is not checked, because dequantize() does not use it.
 ///
 /// @return ok; shape_mismatch of output, with the first extents that differ; axis; shape_mismatch of scale;
 ///         what check_scale() returns

@@ -25,8 +25,8 @@ StateDict whole_state(Module& model);
 ///
 /// A tensor that is undefined in the model (a scale before any data) takes whatever the dictionary has, and stays
 /// undefined where it has none. A buffer that is not persistent may be missing, and stays. A module may take the state
-/// of a kin of another kind (Module::adapt_state()): a quantizer that learns its scale starts from that of a calibrated
-/// one.
+/// of another class (Module::adapt_state()): a quantizer that learns its scale starts from the scale of a calibrated
+/// quantizer.
 ///
 /// @throws Error naming the tensor or the module: one that the model or the dictionary lacks, another shape or dtype, a
 ///         parameter that is not finite, what a module refuses

@@ -81,7 +81,7 @@ template <class T> std::string to_json(const Ordered<T>& dictionary, TensorJson 
 /// their scale, else that of the dtype.
 std::string dtype_word(const Tensor& tensor);
 
-/// The real values of codes, also of those inside tuples; what is no code passes.
+/// The value with real numbers in place of codes, also inside tuples. Other values are returned as they are.
 nn::Value dequantized(const nn::Value& value);
 
 /// A value of its own: nobody else can write the tensors.

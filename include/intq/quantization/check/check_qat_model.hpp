@@ -68,7 +68,7 @@ struct ModelCheck {
 /// that are dead or far above the others, a relu in front of an add, a batch norm that is frozen in training because no
 /// layer takes it.
 ///
-/// The model stays as it is. What a finding means is for its reader to say: each can be right.
+/// The model stays as it is. Each finding may be intended; the reader decides.
 ///
 /// @param example_inputs  optional; a copy of the model is run on them, so that what a run refuses is refused here
 /// @throws Error for a model without quantizers, and for one that cannot be traced

@@ -45,9 +45,10 @@ struct FuseReport {
 /// Fuses in a clone of the model.
 ///
 /// Matching starts at the last node and walks back, longest sequences first. The new module stands in the slot of the
-/// first operator; the slots of the others become Identity where nothing else calls them. Of an add of two
-/// convolutions the first argument's is fused, and the other's output is an ordinary quantized tensor. A call of
-/// FloatFunctional::add_relu becomes an add and a relu first, which is how PyTorch traces it.
+/// first operator; the slots of the others become Identity where nothing else calls them. Where an add
+/// reads two convolutions, the convolution of the first argument is fused, and the output of the other one is an
+/// ordinary quantized tensor. A call of FloatFunctional::add_relu becomes an add and a relu first, which is how PyTorch
+/// traces it.
 ///
 /// @param model   traced first, unless it is a GraphModule; must be in evaluation where a batch norm is folded
 /// @param report  optional; a chain that only a shared module, a second reader, a constant operand or the target breaks

@@ -93,8 +93,8 @@ public:
     ///
     /// Memory   a copy of the model meanwhile
     void propagate_shapes(std::span<const Tensor> inputs);
-    /// For who reads the shapes of the nodes: where the state was loaded since the last run, they become those that
-    /// follow from the shapes of inputs in the state.
+    /// Makes the shapes of the nodes known for a caller that reads them. If a state was loaded since the last run, they
+    /// follow from the shapes of the inputs in that state.
     ///
     /// @throws Error that says how shapes become known, where no data has passed yet
     void ensure_shapes();

@@ -43,8 +43,9 @@ struct RawTensor {
     std::optional<std::string_view> raw_data;
 };
 
-/// The present field, a name.
-/// @throws Error for one that is longer than max_name
+/// Reads the current field of a message as a name.
+///
+/// @throws Error for a name that is longer than max_name
 std::string read_name(ProtobufReader& fields);
 
 RawTensor read_raw_tensor(ProtobufReader fields);
