@@ -16,7 +16,7 @@
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
 #include "intq/analysis/layer_pairs.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/convert/lower.hpp"

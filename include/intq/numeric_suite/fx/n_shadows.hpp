@@ -13,7 +13,7 @@
 
 #include "intq/arith/target.hpp"
 #include "intq/graph/graph_module.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/numeric_suite/fx/qconfig_multi_mapping.hpp"
 #include "intq/numeric_suite/fx/results.hpp"

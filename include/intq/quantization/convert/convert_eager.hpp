@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
 #include "intq/quantization/prepare/prepare_eager.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "intq/core/executor.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/tensor/tensor.hpp"

@@ -13,7 +13,7 @@
 
 #include "intq/core/executor.hpp"
 #include "intq/graph/graph_module.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/operators/image_input.hpp"

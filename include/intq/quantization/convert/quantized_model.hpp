@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "intq/core/shape.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/convert/lower.hpp"

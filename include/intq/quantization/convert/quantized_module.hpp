@@ -12,7 +12,7 @@
 
 #include "intq/arith/target.hpp"
 #include "intq/core/shape.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
