@@ -174,6 +174,9 @@ def shape():
     for padding in ([1, 2], [1, 0, 0, 2], [-1, 2, 0, -2], [0, 0, 1, 1, 2, 0]):
         for value in (0.0, -1.5):
             case("pad", "constant", F.pad(x, padding, "constant", value), [x], padding=padding, value=value)
+    for mode in ("reflect", "replicate"):
+        case("pad", mode, F.pad(x, [1, 0, 1, 2], mode), [x], padding=[1, 0, 1, 2], mode=mode)
+        case("pad", mode + " one axis", F.pad(x[0], [0, 1], mode), [x[0]], padding=[0, 1], mode=mode)
 
 
 def interpolate():

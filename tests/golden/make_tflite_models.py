@@ -202,6 +202,10 @@ class Model(Network):
         fill = self.tensor([1], x.dtype, x.scale, x.zero_point, np.array([code]))
         return self.add_operator("PADV2", [x, self.ints(amounts), fill], y, "PadV2Options", 2)
 
+    def mirror_pad(self, x, amounts, symmetric=False):
+        y = self.same(x, np.pad(x.real, amounts, mode="symmetric" if symmetric else "reflect"))
+        return self.add_operator("MIRROR_PAD", [x, self.ints(amounts)], y, "MirrorPadOptions", 1, mode=int(symmetric))
+
     def strided_slice(self, x, begin, end, strides, index=None, **masks):
         """`index` says the same as begin, end, strides and masks."""
         y = self.same(x, x.real[index])
@@ -399,6 +403,8 @@ def pads(n):
     x = n.pad_by(x, [[0, 0], [1, 2], [0, 3], [0, 0]])
     n.pad_by(x, [[0, 0], [1, 0], [0, 1], [2, 1]])
     n.pad_by(x, [[0, 0], [1, 0], [2, 1], [0, 0]], 0.7)
+    n.mirror_pad(x, [[0, 0], [2, 1], [0, 3], [0, 0]])
+    n.mirror_pad(x, [[0, 0], [1, 0], [2, 2], [1, 2]])
 
 
 def long_rows(n):
@@ -633,10 +639,11 @@ def float_decoder(n):
     y = n.op("HARD_SWISH", [y], (1, 8, 10, 7), "HardSwishOptions")
     y = n.op("LEAKY_RELU", [y], (1, 8, 10, 7), "LeakyReluOptions", alpha=0.2)
     p = n.op("PAD", [y, n.ints([[0, 0], [1, 0], [0, 2], [0, 0]])], (1, 9, 12, 7), "PadOptions")
+    m = n.op("MIRROR_PAD", [p, n.ints([[0, 0], [0, 1], [2, 3], [0, 0]])], (1, 10, 17, 7), "MirrorPadOptions", mode=0)
     s = n.op("SLICE", [p, n.ints((0, 1, 2, 3)), n.ints((1, 5, -1, 2))], (1, 5, 10, 2), "SliceOptions")
     t = n.op("TANH", [n.op("LOGISTIC", [s], (1, 5, 10, 2))], (1, 5, 10, 2))
     return x, [t, n.op("TRANSPOSE_CONV", [n.ints((1, 9, 11, 2)), n.random_of(2, 3, 3, 3), x], (1, 9, 11, 2),
-                       "TransposeConvOptions", strideH=2, strideW=2, padding=1)]
+                       "TransposeConvOptions", strideH=2, strideW=2, padding=1), m]
 
 
 def float_rows(n):
@@ -662,6 +669,10 @@ def two_places(n):
 
 def beyond_the_image(n):
     n.resize_bilinear(n.input((1, 3, 4, 2)), (2000, 8))
+
+
+def repeated_edge(n):
+    n.mirror_pad(n.input((1, 4, 4, 2)), [[0, 0], [1, 1], [1, 1], [0, 0]], symmetric=True)
 
 
 def undecided_curve(n):
@@ -754,7 +765,7 @@ def folded_batch(n):
 
 
 REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_centers"),
-           ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"),
+           ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"), ("int8", repeated_edge, "MIRROR_PAD.*SYMMETRIC"),
            ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
            ("int16", falling_leak, "LEAKY_RELU.*at least 0"), ("int16", wide_swish, "HARD_SWISH.*expected int8"),
            ("int16", hidden_bias_type, "FULLY_CONNECTED.*quantized_bias_type"),
@@ -776,7 +787,8 @@ INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants,
          constant_image]
 BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
-         ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks)]
+         ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
+         ("int8", pads)]
 
 
 def networks():

@@ -94,6 +94,10 @@ std::vector<Case> all_cases() {
               [](const Value& x) {
                   return nn::pad(x, {1, 2, -1, 3});
               }),
+        unary("pad that reflects", image,
+              [](const Value& x) {
+                  return nn::pad(x, {1, 2, 0, 3}, "reflect");
+              }),
         unary("size", image, [](const Value& x) { return nn::size(x); }),
         {"cat", {image, Shape(2, 3, 9, 7)}, [](const std::vector<Value>& x) { return nn::cat({x[0], x[1]}, 1); }},
         {"matmul",

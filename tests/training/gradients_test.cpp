@@ -902,6 +902,23 @@ void check_pad() {
         };
         check_gradient(problem);
     }
+    for (const char* mode : {"reflect", "replicate"}) {
+        const Shape y(2, 6, 7);
+        GradientProblem problem{.op = "pad", .input_shapes = {x}, .function = &nn::pad_function};
+        problem.more_inputs = {integers({2, 1, 1, 2}), nn::Value(mode)};
+        problem.output_shape = y;
+        const auto inside = [reflects = mode[2] == 'f'](index_t place, index_t extent) {
+            if (place < 0) return reflects ? -place : 0;
+            if (place >= extent) return reflects ? 2 * extent - 2 - place : extent - 1;
+            return place;
+        };
+        problem.oracle = [=](const std::vector<Numbers>& leaves) {
+            return each_place(y, [&](std::vector<index_t> at) {
+                return number_at(leaves[0], x, {at[0], inside(at[1] - 1, 3), inside(at[2] - 2, 4)});
+            });
+        };
+        check_gradient(problem);
+    }
 }
 
 /// f(a, b) of two tensors whose shapes are broadcast, and of a tensor and a number on either side.

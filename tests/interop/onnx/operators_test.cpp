@@ -436,10 +436,17 @@ TEST_CASE("Operators that move elements check their numbers before anything runs
     CHECK(shape(pad({0, 0, 1, 0, 0, 2, 0, 3})) == "(1, 6, 7, 9)");
     CHECK_THAT(refusal(pad({0, 0, 0, 0, 0, 0, far, 0})), Contains("the pad 9223372036854775807 is not in ["));
     CHECK_THAT(refusal(pad({1, 1})), Contains("there are 2 pads for 4 axes"));
-    CHECK_THAT(refusal({.op_type = "Pad",
-                        .attributes = {attribute("mode", std::string("reflect"))},
-                        .constants = {int64_tensor("a", Ints(8, 0))}}),
-               Contains("the mode \"reflect\" is not supported"));
+    const auto in_mode = [&](const char* mode, Ints pads) {
+        return OneNode{.op_type = "Pad",
+                       .attributes = {attribute("mode", std::string(mode))},
+                       .constants = {int64_tensor("a", pads)}};
+    };
+    CHECK(shape(in_mode("reflect", {0, 0, 5, 0, 0, 2, 0, 5})) == "(1, 6, 11, 11)");
+    CHECK(shape(in_mode("edge", {0, 0, 1, 0, 0, 2, 0, 30})) == "(1, 6, 7, 36)");
+    CHECK_THAT(refusal(in_mode("wrap", Ints(8, 0))), Contains("the mode \"wrap\" is not supported"));
+    CHECK_THAT(refusal(in_mode("edge", {0, 0, 0, 0, 0, 0, -1, 0})), Contains("the pad -1 is not in [0, "));
+    CHECK_THAT(refusal(in_mode("reflect", {0, 0, 0, 0, 0, 0, 0, 6})),
+               Contains("takes pads below the extent 6 of axis 3, given 0 and 6"));
     CHECK_THAT(
         refusal({.op_type = "Split", .attributes = {attribute("axis", 1)}, .constants = {int64_tensor("a", {3})}}),
         Contains("the sizes (3) of 1 outputs do not make up axis 1 of (?, 4, 6, 6)"));

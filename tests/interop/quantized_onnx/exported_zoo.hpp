@@ -191,6 +191,8 @@ inline void add_moves(ExportedZoo& zoo) {
     zoo.with("split", image, [](M&, nn::Arguments a) { return nn::split(a[0], nn::Value::Tuple{1, 3}, 1)[1]; });
     zoo.with("chunk", image, [](M&, nn::Arguments a) { return nn::chunk(a[0], 3, 3)[1]; });
     zoo.with("pad", image, [](M&, nn::Arguments a) { return nn::pad(a[0], {1, 2, 0, 1}, 0.5); });
+    zoo.with("pad_reflect", image, [](M&, nn::Arguments a) { return nn::pad(a[0], {1, 2, 0, 3}, "reflect"); });
+    zoo.with("pad_edge", image, [](M&, nn::Arguments a) { return nn::pad(a[0], {0, 7, 2, 1}, "replicate"); });
 }
 
 }  // namespace detail

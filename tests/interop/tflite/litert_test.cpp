@@ -188,6 +188,7 @@ TEST_CASE("TFLite models that LiteRT was asked about now give its bytes") {
                              "FULLY_CONNECTED",
                              "MAX_POOL_2D",
                              "MEAN",
+                             "MIRROR_PAD",
                              "MUL",
                              "PAD",
                              "PADV2",

@@ -225,6 +225,8 @@ const std::map<std::string, Run> functions = {
      }},
     {"pad",
      [](const std::string&, const Options& o, const Inputs& x) {
+         if (const Value mode = o.value("mode"); !mode.is_none())
+             return nn::call(nn::pad_function, x[0], o.value("padding"), mode);
          return nn::call(nn::pad_function, x[0], o.value("padding"), "constant", o.value("value"));
      }},
     {"interpolate",

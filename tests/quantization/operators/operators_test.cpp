@@ -211,6 +211,29 @@ TEST_CASE("What has no integer form in these operators is refused with the node'
           }).find("%pad") != std::string::npos);
 }
 
+TEST_CASE("A pad that reflects or repeats the edge moves codes, which stay on the grid of its input") {
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 4, 5), 9), line = test::random_tensor(Shape(3, 5, 9), 9);
+    for (const char* mode : {"reflect", "replicate"}) {
+        INFO(mode);
+        const auto around = [&](std::initializer_list<index_t> sides) {
+            return stubbed({}, [sides = std::vector<index_t>(sides), mode](test::LambdaModel&, nn::Arguments a) {
+                nn::Value::Tuple numbers(sides.begin(), sides.end());
+                return nn::call(nn::pad_function, a[0], numbers, mode);
+            });
+        };
+        for (const auto& model : {around({4, 0, 1, 3}), around({0, 0, 2, 0}), around({1, 2}), around({0, 0, 0, 0})}) {
+            CHECK(compare_with_reference(*model, x, DType::int8, 1000.0) == 7);
+            CHECK(compare_with_reference(*model, x, DType::int16, 1000.0) == 6);
+        }
+        CHECK(compare_with_reference(*around({8, 3}), line, DType::int8, 1000.0) == 7);
+        const kernels::KernelTable& table = *test::scalar_tables().tables[4];
+        const QuantizedGraph quantized = convert(*around({1, 1, 1, 1}), table.policy(), x, DType::int8);
+        for (const QuantizedNode& node : quantized.nodes)
+            if (node.step->kind() == OpKind::pad)
+                CHECK(quantized.output(node).qparams == quantized.input(node, 0).qparams);
+    }
+}
+
 TEST_CASE("interpolate by any factor has a program: the codes of the reference's cells, or their mean") {
     for (const char* mode : {"nearest", "nearest-exact", "bilinear"})
         for (const nn::Value& factor : {nn::Value(1.3), nn::Value(0.6), nn::Value(nn::Value::Tuple{2.0, 1.1})}) {

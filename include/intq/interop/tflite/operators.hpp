@@ -61,6 +61,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {70, "EXPAND_DIMS", -1, &operators::reshape},
     {97, "RESIZE_NEAREST_NEIGHBOR", fields::ResizeNearest::type, &operators::resize_nearest_neighbor},
     {98, "LEAKY_RELU", fields::LeakyRelu::type, &operators::leaky_relu},
+    {100, "MIRROR_PAD", fields::MirrorPad::type, &operators::mirror_pad},
     {114, "QUANTIZE", -1, &operators::quantize},
     {117, "HARD_SWISH", -1, &operators::hard_swish},
 };

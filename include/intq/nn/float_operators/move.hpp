@@ -8,6 +8,7 @@
 #define INTQ_NN_FLOAT_OPERATORS_MOVE_HPP
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "intq/tensor/tensor.hpp"
@@ -60,6 +61,28 @@ Tensor cat(std::span<const Tensor> parts, int axis);
 /// counts them: first two numbers for the last axis, then two for the axis before it. Negative numbers crop.
 Tensor pad(const Tensor& x, std::span<const index_t> padding, double value = 0.0);
 
+/// What the elements are that a pad adds.
+enum class PadMode {
+    constant,
+    reflect,   // those of the tensor, mirrored at its outermost element, which is not repeated
+    replicate  // the outermost element
+};
+/// PyTorch's word.
+constexpr const char* name_of(PadMode mode) noexcept {
+    return mode == PadMode::constant ? "constant" : mode == PadMode::reflect ? "reflect" : "replicate";
+}
+/// @throws Error for a word that is none of them
+PadMode pad_mode_of(std::string_view word);
+
+/// Elements of the tensor itself before and behind its axes, counted as above. Of any type.
+///
+///     y[i] = x[|i - before|], mirrored at the last element likewise (reflect);  x[clamp(i - before)] (replicate)
+///
+/// @param mode  reflect or replicate
+/// @throws Error for a negative number, and for one that is not below the extent of its axis (reflect) or is beyond
+///         2^24 (replicate)
+Tensor pad(const Tensor& x, std::span<const index_t> padding, PadMode mode);
+
 /// Repeats axes of extent 1, and adds axes in front, until the shape is `shape`.
 Tensor expand(const Tensor& x, const Shape& shape, const char* op = "expand");
 /// The shape to which two operands are expanded, aligned at the last axis. Throws where extents differ and none is 1.
@@ -73,9 +96,11 @@ Shape broadcast_shape(const Shape& a, const Shape& b, const char* op);
 
 #    include <algorithm>
 #    include <array>
+#    include <cstddef>
 #    include <string>
 #    include <utility>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
 
@@ -288,6 +313,26 @@ INTQ_INLINE Tensor cat(std::span<const Tensor> parts, int axis) {
 
 namespace detail {
 
+INTQ_INLINE void check_pad_numbers(const Tensor& x, std::span<const index_t> padding) {
+    if (padding.size() % 2 != 0 || static_cast<int>(padding.size() / 2) > x.rank())
+        throw Error("pad: two numbers an axis are needed, for at most " + std::to_string(x.rank()) + " axes; given " +
+                    std::to_string(padding.size()) + " numbers");
+}
+
+/// The elements of an axis at these places.
+INTQ_INLINE Tensor take_along(const Tensor& x, int axis, std::span<const index_t> places) {
+    Shape shape = x.shape();
+    shape[axis] = static_cast<index_t>(places.size());
+    if (x.lacks_values()) return Tensor::of_shape(shape, x.dtype());
+    Tensor y = Tensor::empty(shape, x.dtype());
+    const index_t run = product(shape, axis + 1, shape.rank) * size_of(x.dtype());
+    const std::byte* from = x.data();
+    std::byte* to = y.data();
+    for (index_t o = product(shape, 0, axis); o > 0; --o, from += x.extent(axis) * run)
+        for (const index_t place : places) to = std::copy_n(from + place * run, run, to);
+    return y;
+}
+
 /// A tensor of one value: codes of 0, which is on every grid, or real numbers.
 INTQ_INLINE Tensor padding_of(const Tensor& x, const Shape& shape, double value) {
     if (x.dtype() == DType::float32) {
@@ -313,10 +358,39 @@ INTQ_INLINE Tensor padding_of(const Tensor& x, const Shape& shape, double value)
 
 }  // namespace detail
 
+INTQ_INLINE PadMode pad_mode_of(std::string_view word) {
+    for (const PadMode mode : {PadMode::constant, PadMode::reflect, PadMode::replicate})
+        if (word == name_of(mode)) return mode;
+    throw Error("pad: the mode must be constant, reflect or replicate, given " + in_quotes(word));
+}
+
+INTQ_INLINE Tensor pad(const Tensor& x, std::span<const index_t> padding, PadMode mode) {
+    constexpr index_t largest_replicate = index_t{1} << 24;
+    detail::check_pad_numbers(x, padding);
+    Tensor y = x.contiguous();
+    std::vector<index_t> places;
+    for (std::size_t i = 0; i < padding.size(); i += 2) {
+        const int axis = x.rank() - 1 - static_cast<int>(i / 2);
+        const index_t before = padding[i], behind = padding[i + 1], last = x.extent(axis) - 1;
+        const index_t most = mode == PadMode::reflect || last < 0 ? last : largest_replicate;
+        if (before < 0 || behind < 0 || before > most || behind > most)
+            throw Error("pad: " + std::to_string(before) + " and " + std::to_string(behind) + " on axis " +
+                        std::to_string(axis) + " of the shape " + to_string(x.shape()) + "; the mode " + name_of(mode) +
+                        " takes numbers of 0 to " + std::to_string(most) + " there");
+        if (before == 0 && behind == 0) continue;
+        places.clear();
+        for (index_t place = -before; place <= last + behind; ++place) {
+            const index_t inside = std::clamp<index_t>(place, 0, last);
+            places.push_back(mode == PadMode::reflect ? 2 * inside - place : inside);
+        }
+        y = detail::take_along(y, axis, places);
+    }
+    detail::keep_qparams(x, y);
+    return y;
+}
+
 INTQ_INLINE Tensor pad(const Tensor& x, std::span<const index_t> padding, double value) {
-    if (padding.size() % 2 != 0 || static_cast<int>(padding.size() / 2) > x.rank())
-        throw Error("pad: two numbers an axis are needed, for at most " + std::to_string(x.rank()) + " axes; given " +
-                    std::to_string(padding.size()) + " numbers");
+    detail::check_pad_numbers(x, padding);
     Tensor kept = x.contiguous();
     Shape shape = x.shape();
     index_t offset = 0;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/float_operators/resize.hpp"
 #include "intq/nn/functional/call.hpp"
 
@@ -81,6 +82,12 @@ Value split(const Value& x, const Value& size, int axis = 0);
 Value chunk(const Value& x, index_t chunks, int axis = 0);
 /// Constant padding; the numbers count from the last axis, two an axis.
 Value pad(const Value& x, std::initializer_list<index_t> padding, double value = 0.0);
+/// Padding with elements of the tensor itself.
+///
+/// @param mode  "reflect" or "replicate"
+Value pad(const Value& x, std::initializer_list<index_t> padding, const std::string& mode);
+/// The mode that the arguments of a call of pad say.
+float_operators::PadMode pad_mode(const Arguments& arguments);
 /// @param size, scale_factor  a number or a tuple of height and width; one of them none
 /// @param mode  nearest, nearest-exact or bilinear
 Value interpolate(const Value& x, const Value& size, const Value& scale_factor = {},
@@ -100,7 +107,6 @@ Value embedding(const Value& ids, const Value& weight);
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/embedding.hpp"
-#    include "intq/nn/float_operators/move.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -191,8 +197,9 @@ INTQ_INLINE Value evaluate_chunk(std::span<const Value> values) {
 
 INTQ_INLINE Value evaluate_pad(std::span<const Value> values) {
     const Arguments arguments(values);
-    if (arguments.has(2) && arguments[2].text() != "constant")
-        throw Error("pad: the mode must be constant, given \"" + arguments[2].text() + "\"");
+    const float_operators::PadMode mode = pad_mode(arguments);
+    if (mode != float_operators::PadMode::constant)
+        return float_operators::pad(arguments.tensor(0), integers_of(arguments[1]), mode);
     return float_operators::pad(arguments.tensor(0), integers_of(arguments[1]),
                                 optional_number(arguments, 3).value_or(0.0));
 }
@@ -259,6 +266,14 @@ INTQ_INLINE Value slice(const Value& x, int axis, index_t start, const Value& st
 
 INTQ_INLINE Value split(const Value& x, const Value& size, int axis) { return call(split_function, x, size, axis); }
 INTQ_INLINE Value chunk(const Value& x, index_t chunks, int axis) { return call(chunk_function, x, chunks, axis); }
+
+INTQ_INLINE Value pad(const Value& x, std::initializer_list<index_t> padding, const std::string& mode) {
+    return call(pad_function, x, detail::tuple_of({padding.begin(), padding.size()}), mode);
+}
+
+INTQ_INLINE float_operators::PadMode pad_mode(const Arguments& arguments) {
+    return arguments.has(2) ? float_operators::pad_mode_of(arguments[2].text()) : float_operators::PadMode::constant;
+}
 
 INTQ_INLINE Value pad(const Value& x, std::initializer_list<index_t> padding, double value) {
     return call(pad_function, x, detail::tuple_of({padding.begin(), padding.size()}), "constant", value);

@@ -11,6 +11,7 @@
 #include "intq/arith/resize.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/kernels/streaming/move.hpp"
+#include "intq/nn/float_operators/move.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
@@ -41,6 +42,16 @@ std::int32_t add_interpolate_of_values(program::ProgramBuilder& builder, std::in
 std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
                      const program::LayerName& layer);
 
+/// Codes of the tensor itself before and behind an axis (nn/float_operators/move.hpp); the scale stays.
+///
+/// @param axis    of a tensor of a program, not 0
+/// @param before, behind  from 0 on; for PadMode::reflect below the extent of the axis
+/// @param mode    reflect or replicate
+/// @param grid    that of x
+std::int32_t add_pad_of_codes(program::ProgramBuilder& builder, std::int32_t x, int axis, index_t before,
+                              index_t behind, nn::float_operators::PadMode mode, const OwnedQParams& grid,
+                              const program::LayerName& layer);
+
 class InterpolateStep : public FloatBackedStep {
 public:
     InterpolateStep(FloatCall call, const ResizeLayer& resize) : FloatBackedStep(std::move(call)), resize_(resize) {}
@@ -70,12 +81,14 @@ private:
 #    include <optional>
 #    include <span>
 #    include <string>
+#    include <vector>
 
 #    include "intq/kernels/operators/resize.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/resize.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/on_grid.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
@@ -203,6 +216,63 @@ private:
     double value_;
 };
 
+/// They are slices of it, of which a step of -1 mirrors and one of 0 repeats, and a cat.
+INTQ_INLINE std::int32_t add_pad_of_codes(program::ProgramBuilder& builder, std::int32_t x, int axis, index_t before,
+                                          index_t behind, nn::float_operators::PadMode mode, const OwnedQParams& grid,
+                                          const program::LayerName& layer) {
+    if (before == 0 && behind == 0) return x;
+    const kernels::ArenaTensor in = builder.at(x);
+    const auto steps = tensor_detail::strides_of(in.shape, Layout::channels_last);
+    const index_t last = in.shape[axis] - 1, beside = mode == nn::float_operators::PadMode::reflect ? 1 : 0;
+    const auto codes = [&](index_t first, index_t count, const char* name) {
+        Shape shape = in.shape;
+        shape[axis] = count;
+        kernels::MoveParams move;
+        move.rank = 0;
+        const auto append = [&](int from) {
+            move.extents[move.rank] = shape[from];
+            move.steps[move.rank++] = steps[static_cast<std::size_t>(from)] * (from == axis ? -beside : 1);
+        };
+        for (int from = 2; from < shape.rank; ++from) append(from);
+        append(1);
+        move.offset = first * steps[static_cast<std::size_t>(axis)];
+        const program::LayerName part{layer.name + name + std::to_string(axis), layer.type};
+        builder.check_use({OpKind::slice, in.dtype, DType::none, in.dtype}, part);
+        return builder.push(OpKind::slice, {x}, builder.tensor(in.dtype, shape, in.qparams, part),
+                            builder.keep_params(move), part);
+    };
+    std::vector<std::int32_t> parts;
+    if (before > 0) parts.push_back(codes(beside * before, before, ".before_axis_"));
+    parts.push_back(x);
+    if (behind > 0) parts.push_back(codes(last - beside, behind, ".behind_axis_"));
+    return add_cat(builder, parts, axis, grid, layer);
+}
+
+/// Padding of height and width with codes of the image, which stay on its grid.
+class PadOfCodesStep : public FloatBackedStep {
+public:
+    PadOfCodesStep(FloatCall call, std::vector<index_t> sides, nn::float_operators::PadMode mode)
+        : FloatBackedStep(std::move(call)), sides_(std::move(sides)), mode_(mode) {}
+    OpKind kind() const noexcept override { return OpKind::pad; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        const program::LayerName layer = Lowering::layer(node);
+        const OwnedQParams& output = l.qparams(node);
+        std::int32_t y = add_on_grid(l.builder(), l.input(node), output, {}, {layer.name + ".grid", layer.type});
+        const int rank = l.builder().at(y).shape.rank;
+        for (std::size_t i = 0; i < sides_.size(); i += 2) {
+            const bool is_last = i + 2 >= sides_.size() || (sides_[i + 2] == 0 && sides_[i + 3] == 0);
+            const program::LayerName name{is_last ? layer.name : layer.name + ".width", layer.type};
+            y = add_pad_of_codes(l.builder(), y, rank - 1 - static_cast<int>(i / 2), sides_[i], sides_[i + 1], mode_,
+                                 output, name);
+        }
+        l.set(node, y);
+    }
+
+private:
+    std::vector<index_t> sides_;  // two an axis, from the last one on
+    nn::float_operators::PadMode mode_;
+};
+
 namespace operators {
 
 INTQ_INLINE nn::InterpolateOptions interpolate_options(const StepRequest& request) {
@@ -222,8 +292,13 @@ INTQ_INLINE StepPtr make_interpolate(const StepRequest& request) {
         request.call, ResizeLayer{options.rule, Size2d{out[2], out[3]}, nn::float_operators::resize_scales(options)});
 }
 
+INTQ_INLINE bool pads_with_constant(const StepRequest& request) {
+    return nn::pad_mode(request.arguments()) == nn::float_operators::PadMode::constant;
+}
+
+/// The constant of a pad; 0 for one that repeats codes of its input, which are on its grid as 0 is.
 INTQ_INLINE double pad_value(const StepRequest& request) {
-    return nn::detail::optional_number(request.arguments(), 3).value_or(0.0);
+    return pads_with_constant(request) ? nn::detail::optional_number(request.arguments(), 3).value_or(0.0) : 0.0;
 }
 
 INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
@@ -244,6 +319,8 @@ INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
 INTQ_INLINE StepPtr make_pad(const StepRequest& request) {
     check_pad_arguments(request);
     const auto sides = nn::detail::integers_of(request.arguments()[1]);
+    if (!pads_with_constant(request))
+        return std::make_shared<PadOfCodesStep>(request.call, sides, nn::pad_mode(request.arguments()));
     const auto side = [&](std::size_t i) { return i < sides.size() ? sides[i] : index_t{0}; };
     return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)}, pad_value(request));
 }

@@ -74,8 +74,10 @@ template <class T> void getitem_backward(GradientContext& context) {
     context.add_input(0, context.gradient(), static_cast<std::size_t>(at < 0 ? at + count : at));
 }
 
-/// What was added is cut off again; what was cropped gets none.
+/// What was added is cut off again, and what was cropped gets none. Elements of the tensor that were repeated add up.
 template <class T> void pad_backward(GradientContext& context) {
+    if (nn::pad_mode(context.inputs()) != nn::float_operators::PadMode::constant)
+        return moved_backward<T, nn::pad_function>(context);
     const Tensor& x = context.input(0);
     const std::vector<index_t> padding = nn::detail::integers_of(context.inputs()[1]);
     Tensor dy = context.gradient(), kept = numbered(x.shape());

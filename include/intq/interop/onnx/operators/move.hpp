@@ -325,8 +325,9 @@ INTQ_INLINE void split(NodeImport& node) {
 
 INTQ_INLINE void pad(NodeImport& node) {
     node.expect_inputs(2, 4);
-    if (const std::string mode = node.text("mode", "constant"); mode != "constant")
-        throw Error("the mode " + in_quotes(mode) + " is not supported; expected constant");
+    const std::string mode = node.text("mode", "constant");
+    if (mode != "constant" && mode != "reflect" && mode != "edge")
+        throw Error("the mode " + in_quotes(mode) + " is not supported; expected constant, reflect or edge");
     std::vector<index_t> dims = known_dims(node);
     const auto pads = constant_integers(node, 1, "pads");
     auto axes = constant_integers(node, 3, "axes");
@@ -334,7 +335,7 @@ INTQ_INLINE void pad(NodeImport& node) {
         axes.resize(dims.size());
         std::iota(axes.begin(), axes.end(), 0);
     }
-    check_extents(pads, "pad", -detail::max_window_extent);
+    check_extents(pads, "pad", mode == "constant" ? -detail::max_window_extent : 0);
     if (pads.size() != 2 * axes.size())
         throw Error("there are " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
     double value = 0;
@@ -352,13 +353,18 @@ INTQ_INLINE void pad(NodeImport& node) {
         const std::size_t axis = axis_in(axes[i], dims), from_the_end = dims.size() - 1 - axis;
         numbers[2 * from_the_end] = pads[i];
         numbers[2 * from_the_end + 1] = pads[axes.size() + i];
+        if (mode == "reflect" && dims[axis] >= 0 && (std::max)(pads[i], pads[axes.size() + i]) >= dims[axis])
+            throw Error("the mode \"reflect\" takes pads below the extent " + std::to_string(dims[axis]) + " of axis " +
+                        std::to_string(axis) + ", given " + std::to_string(pads[i]) + " and " +
+                        std::to_string(pads[axes.size() + i]));
         if (dims[axis] >= 0) dims[axis] += pads[i] + pads[axes.size() + i];
     }
     while (numbers.size() > 2 && numbers.back() == 0 && numbers[numbers.size() - 2] == 0)
         numbers.resize(numbers.size() - 2);
-    node.call_function(nn::pad_function,
-                       {node.value(0), graph::ArgumentList(numbers.begin(), numbers.end()), "constant", value},
-                       std::move(dims));
+    graph::ArgumentList arguments{node.value(0), graph::ArgumentList(numbers.begin(), numbers.end()),
+                                  mode == "edge" ? "replicate" : mode};
+    if (mode == "constant") arguments.emplace_back(value);
+    node.call_function(nn::pad_function, std::move(arguments), std::move(dims));
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -38,6 +38,7 @@ void transpose(FloatImport& node);
 void slice(FloatImport& node);
 void concatenation(FloatImport& node);
 void pad(FloatImport& node);
+void mirror_pad(FloatImport& node);
 void resize_bilinear(FloatImport& node);
 void resize_nearest_neighbor(FloatImport& node);
 
@@ -77,6 +78,7 @@ inline constexpr FloatOperator float_operators[] = {
     {70, "EXPAND_DIMS", &float_model::reshape},
     {97, "RESIZE_NEAREST_NEIGHBOR", &float_model::resize_nearest_neighbor},
     {98, "LEAKY_RELU", &float_model::leaky_relu},
+    {100, "MIRROR_PAD", &float_model::mirror_pad},
     {117, "HARD_SWISH", &float_model::hard_swish},
 };
 static_assert(detail::are_named(float_operators), "a row has another name than the schema's");
@@ -315,7 +317,8 @@ INTQ_INLINE void concatenation(FloatImport& node) {
              node.activation(fields::Concatenation::activation));
 }
 
-INTQ_INLINE void pad(FloatImport& node) {
+/// The second input of PAD in ONNX's order: before all axes, then behind them.
+INTQ_INLINE std::string amounts_of(FloatImport& node) {
     const Integers amounts = node.integers(1);
     const std::size_t rank = node.input().dims.size();
     if (amounts.size() != 2 * rank) throw Error("it has another number of amounts than two for each axis");
@@ -323,7 +326,15 @@ INTQ_INLINE void pad(FloatImport& node) {
     for (const std::size_t end : {std::size_t{0}, std::size_t{1}})
         for (const std::int64_t axis : to_channels_second(rank))
             pads.push_back(amounts[2 * static_cast<std::size_t>(axis) + end]);
-    node.set(node.node("Pad", {node.value(), node.whole("pads", pads)}));
+    return node.whole("pads", pads);
+}
+
+INTQ_INLINE void pad(FloatImport& node) { node.set(node.node("Pad", {node.value(), amounts_of(node)})); }
+
+INTQ_INLINE void mirror_pad(FloatImport& node) {
+    if (node.options().number<std::int8_t>(fields::MirrorPad::mode, 0) != 0)
+        throw Error("its mode is not REFLECT; SYMMETRIC, which repeats the outermost cell, is not supported");
+    node.set(node.node("Pad", {node.value(), amounts_of(node)}, {{"mode", std::string("reflect")}}));
 }
 
 INTQ_INLINE std::string resize(FloatImport& node, const char* mode, const char* place, const char* nearest) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR, PAD and PADV2. Layer: interop.
+// RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR, PAD, PADV2 and MIRROR_PAD. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_OPERATORS_RESIZE_HPP
 #define INTQ_INTEROP_TFLITE_OPERATORS_RESIZE_HPP
 
@@ -14,6 +14,7 @@ namespace operators {
 void resize_nearest_neighbor(OperatorImport& node);
 void resize_bilinear(OperatorImport& node);
 void pad(OperatorImport& node);
+void mirror_pad(OperatorImport& node);
 
 }  // namespace operators
 
@@ -27,6 +28,7 @@ void pad(OperatorImport& node);
 #    include <cstdint>
 #    include <span>
 #    include <string>
+#    include <vector>
 
 #    include "intq/arith/resize.hpp"
 #    include "intq/arith/tflite_functions.hpp"
@@ -41,6 +43,7 @@ void pad(OperatorImport& node);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/resize.hpp"
+#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/resize.hpp"
 
@@ -142,35 +145,76 @@ INTQ_INLINE std::int32_t fill_of(const OperatorImport& node) {
     return constant_codes(fill)[0];
 }
 
-INTQ_INLINE void pad(OperatorImport& node) {
-    node.require_inputs(2, 3);
-    node.require_same_qparams(node.input(), node.output());
-    Dims dims = node.dims();
+/// Cells that an axis gets.
+struct Ends {
+    index_t before = 0, behind = 0;
+    index_t sum() const { return before + behind; }
+};
+
+/// Those of each axis, from PAD's second input. Samples get none.
+INTQ_INLINE std::vector<Ends> amounts_of(const OperatorImport& node) {
     const auto amounts = node.integers(1);
     const auto added = static_cast<std::size_t>(node.added_axes());
-    if (amounts.size() + 2 * added != 2 * dims.size())
-        throw Error("it has " + std::to_string(amounts.size()) + " amounts for " + std::to_string(dims.size() - added) +
+    const std::size_t rank = node.dims().size();
+    if (amounts.size() + 2 * added != 2 * rank)
+        throw Error("it has " + std::to_string(amounts.size()) + " amounts for " + std::to_string(rank - added) +
                     " axes");
     for (const std::int64_t amount : amounts)
         if (amount < 0 || amount > largest_window)
             throw Error("an amount of " + std::to_string(amount) + " is not between 0 and 2^24");
-    const auto amount = [&](std::size_t axis, std::size_t end) {
-        return axis < added ? index_t{0} : static_cast<index_t>(amounts[2 * (axis - added) + end]);
-    };
-    if (amount(0, 0) + amount(0, 1) != 0) throw Error("samples cannot be padded");
+    std::vector<Ends> around(rank);
+    for (std::size_t axis = added; axis < rank; ++axis)
+        around[axis] = {static_cast<index_t>(amounts[2 * (axis - added)]),
+                        static_cast<index_t>(amounts[2 * (axis - added) + 1])};
+    if (around[0].sum() != 0) throw Error("samples cannot be padded");
+    return around;
+}
+
+/// The last axis that is padded; 0 where none is.
+INTQ_INLINE std::size_t last_padded(const std::vector<Ends>& around) {
+    std::size_t last = around.size() - 1;
+    while (last > 0 && around[last].sum() == 0) --last;
+    return last;
+}
+
+INTQ_INLINE void pad(OperatorImport& node) {
+    node.require_inputs(2, 3);
+    node.require_same_qparams(node.input(), node.output());
+    Dims dims = node.dims();
+    const std::vector<Ends> around = amounts_of(node);
     const std::int32_t fill = fill_of(node);
     std::int32_t y = node.x();
-    const std::size_t rank = dims.size();
-    const bool is_image = rank == 4 && amount(3, 0) + amount(3, 1) == 0;
-    if (is_image) {
-        const Padding2d around{amount(1, 0), amount(2, 0), amount(1, 1), amount(2, 1)};
-        return node.set(quantization::add_pad(node.builder(), y, {around, {1, 1}, fill}, node.layer()));
+    if (dims.size() == 4 && around[3].sum() == 0) {
+        const Padding2d sides{around[1].before, around[2].before, around[1].behind, around[2].behind};
+        return node.set(quantization::add_pad(node.builder(), y, {sides, {1, 1}, fill}, node.layer()));
     }
-    std::size_t last = rank - 1;
-    while (last > 1 && amount(last, 0) + amount(last, 1) == 0) --last;
+    const std::size_t last = (std::max)(last_padded(around), std::size_t{1});
     for (std::size_t axis = 1; axis <= last; ++axis)
-        if (amount(axis, 0) + amount(axis, 1) != 0)
-            y = pad_axis(node, y, dims, axis, {0, amount(axis, 0), 0, amount(axis, 1)}, fill, axis == last);
+        if (around[axis].sum() != 0)
+            y = pad_axis(node, y, dims, axis, {0, around[axis].before, 0, around[axis].behind}, fill, axis == last);
+    node.set(y, dims);
+}
+
+INTQ_INLINE void mirror_pad(OperatorImport& node) {
+    node.require_inputs(2, 2);
+    node.require_same_qparams(node.input(), node.output());
+    if (node.options().number<std::int8_t>(fields::MirrorPad::mode, 0) != 0)
+        throw Error("its mode is not REFLECT; SYMMETRIC, which repeats the outermost cell, is not supported");
+    Dims dims = node.dims();
+    const std::vector<Ends> around = amounts_of(node);
+    std::int32_t y = node.x();
+    const std::size_t last = last_padded(around);
+    for (std::size_t axis = 1; axis <= last; ++axis) {
+        const auto [before, behind] = around[axis];
+        if (before >= dims[axis] || behind >= dims[axis])
+            throw Error("amounts of " + std::to_string(before) + " and " + std::to_string(behind) + " at an axis of " +
+                        std::to_string(dims[axis]) + " cells, which has fewer cells to mirror");
+        const std::string part = "axis" + std::to_string(axis);
+        y = quantization::add_pad_of_codes(node.builder(), y, program_axis(static_cast<int>(axis), dims.size()), before,
+                                           behind, nn::float_operators::PadMode::reflect, node.output_qparams(),
+                                           node.layer(axis == last ? nullptr : part.c_str()));
+        dims[axis] += before + behind;
+    }
     node.set(y, dims);
 }
 

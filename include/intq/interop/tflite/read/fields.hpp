@@ -90,6 +90,9 @@ struct TransposeConv {
 struct ResizeNearest {
     static constexpr int type = 74, align_corners = 0, half_pixel = 1;
 };
+struct MirrorPad {
+    static constexpr int type = 77, mode = 0;
+};
 struct LeakyRelu {
     static constexpr int type = 75, alpha = 0;
 };
