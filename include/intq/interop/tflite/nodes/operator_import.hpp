@@ -44,11 +44,11 @@ using StatedBounds = std::map<std::string, kernels::CodeBounds, std::less<>>;
 
 /// The program under construction, and which of its tensors each tensor of the file became.
 struct ProgramState {
-    ProgramState(const Model& from, const Limits& most, const StatedBounds& stated, const kernels::KernelTable& table,
-                 index_t samples)
+    ProgramState(const Model& from, const Limits& most, const StatedBounds& stated_bounds,
+                 const kernels::KernelTable& table, index_t samples)
         : model(from),
           limits(most),
-          bounds(stated),
+          bounds(stated_bounds),
           builder(table, samples),
           batch(samples),
           tensors(from.tensors.size(), -1) {
