@@ -28,6 +28,13 @@ struct Padding2d {
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Padding2d&, const Padding2d&) = default;
 };
 
+/// What the elements are that a pad adds.
+enum class PadMode : std::uint8_t {
+    constant,
+    reflect,   // those of the tensor, mirrored at its outermost element, which is not repeated
+    replicate  // the outermost element
+};
+
 /// How a window moves over an image; shared by convolution and pooling.
 struct Window2d {
     Size2d kernel{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Operators that move elements: flatten, reshape, permute, slice, select, split, chunk, cat, pad, expand. Layer: nn
-// (docs/design.md section 6).
+// Operators that move elements: flatten, reshape, permute, slice, select, split, chunk, cat, pad, expand. Long
+// because a family of operators stands in one file. Layer: nn (docs/design.md section 6).
 //
 // Any dtype; results are row_major; per-tensor qparams stay.
 #ifndef INTQ_NN_FLOAT_OPERATORS_MOVE_HPP
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::float_operators {
@@ -61,12 +62,6 @@ Tensor cat(std::span<const Tensor> parts, int axis);
 /// counts them: first two numbers for the last axis, then two for the axis before it. Negative numbers crop.
 Tensor pad(const Tensor& x, std::span<const index_t> padding, double value = 0.0);
 
-/// What the elements are that a pad adds.
-enum class PadMode {
-    constant,
-    reflect,   // those of the tensor, mirrored at its outermost element, which is not repeated
-    replicate  // the outermost element
-};
 /// PyTorch's word.
 constexpr const char* name_of(PadMode mode) noexcept {
     return mode == PadMode::constant ? "constant" : mode == PadMode::reflect ? "reflect" : "replicate";

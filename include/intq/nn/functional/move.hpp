@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/float_operators/resize.hpp"
 #include "intq/nn/functional/call.hpp"
@@ -87,7 +88,7 @@ Value pad(const Value& x, std::initializer_list<index_t> padding, double value =
 /// @param mode  "reflect" or "replicate"
 Value pad(const Value& x, std::initializer_list<index_t> padding, const std::string& mode);
 /// The mode that the arguments of a call of pad say.
-float_operators::PadMode pad_mode(const Arguments& arguments);
+PadMode pad_mode(const Arguments& arguments);
 /// @param size, scale_factor  a number or a tuple of height and width; one of them none
 /// @param mode  nearest, nearest-exact or bilinear
 Value interpolate(const Value& x, const Value& size, const Value& scale_factor = {},
@@ -197,9 +198,8 @@ INTQ_INLINE Value evaluate_chunk(std::span<const Value> values) {
 
 INTQ_INLINE Value evaluate_pad(std::span<const Value> values) {
     const Arguments arguments(values);
-    const float_operators::PadMode mode = pad_mode(arguments);
-    if (mode != float_operators::PadMode::constant)
-        return float_operators::pad(arguments.tensor(0), integers_of(arguments[1]), mode);
+    const PadMode mode = pad_mode(arguments);
+    if (mode != PadMode::constant) return float_operators::pad(arguments.tensor(0), integers_of(arguments[1]), mode);
     return float_operators::pad(arguments.tensor(0), integers_of(arguments[1]),
                                 optional_number(arguments, 3).value_or(0.0));
 }
@@ -271,8 +271,8 @@ INTQ_INLINE Value pad(const Value& x, std::initializer_list<index_t> padding, co
     return call(pad_function, x, detail::tuple_of({padding.begin(), padding.size()}), mode);
 }
 
-INTQ_INLINE float_operators::PadMode pad_mode(const Arguments& arguments) {
-    return arguments.has(2) ? float_operators::pad_mode_of(arguments[2].text()) : float_operators::PadMode::constant;
+INTQ_INLINE PadMode pad_mode(const Arguments& arguments) {
+    return arguments.has(2) ? float_operators::pad_mode_of(arguments[2].text()) : PadMode::constant;
 }
 
 INTQ_INLINE Value pad(const Value& x, std::initializer_list<index_t> padding, double value) {

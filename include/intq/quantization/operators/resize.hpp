@@ -11,7 +11,6 @@
 #include "intq/arith/resize.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/kernels/streaming/move.hpp"
-#include "intq/nn/float_operators/move.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
@@ -49,8 +48,7 @@ std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const ker
 /// @param mode    reflect or replicate
 /// @param grid    that of x
 std::int32_t add_pad_of_codes(program::ProgramBuilder& builder, std::int32_t x, int axis, index_t before,
-                              index_t behind, nn::float_operators::PadMode mode, const OwnedQParams& grid,
-                              const program::LayerName& layer);
+                              index_t behind, PadMode mode, const OwnedQParams& grid, const program::LayerName& layer);
 
 class InterpolateStep : public FloatBackedStep {
 public:
@@ -218,12 +216,12 @@ private:
 
 /// They are slices of it, of which a step of -1 mirrors and one of 0 repeats, and a cat.
 INTQ_INLINE std::int32_t add_pad_of_codes(program::ProgramBuilder& builder, std::int32_t x, int axis, index_t before,
-                                          index_t behind, nn::float_operators::PadMode mode, const OwnedQParams& grid,
+                                          index_t behind, PadMode mode, const OwnedQParams& grid,
                                           const program::LayerName& layer) {
     if (before == 0 && behind == 0) return x;
     const kernels::ArenaTensor in = builder.at(x);
     const auto steps = tensor_detail::strides_of(in.shape, Layout::channels_last);
-    const index_t last = in.shape[axis] - 1, beside = mode == nn::float_operators::PadMode::reflect ? 1 : 0;
+    const index_t last = in.shape[axis] - 1, beside = mode == PadMode::reflect ? 1 : 0;
     const auto codes = [&](index_t first, index_t count, const char* name) {
         Shape shape = in.shape;
         shape[axis] = count;
@@ -251,7 +249,7 @@ INTQ_INLINE std::int32_t add_pad_of_codes(program::ProgramBuilder& builder, std:
 /// Padding of height and width with codes of the image, which stay on its grid.
 class PadOfCodesStep : public FloatBackedStep {
 public:
-    PadOfCodesStep(FloatCall call, std::vector<index_t> sides, nn::float_operators::PadMode mode)
+    PadOfCodesStep(FloatCall call, std::vector<index_t> sides, PadMode mode)
         : FloatBackedStep(std::move(call)), sides_(std::move(sides)), mode_(mode) {}
     OpKind kind() const noexcept override { return OpKind::pad; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
@@ -270,7 +268,7 @@ public:
 
 private:
     std::vector<index_t> sides_;  // two an axis, from the last one on
-    nn::float_operators::PadMode mode_;
+    PadMode mode_;
 };
 
 namespace operators {
@@ -293,7 +291,7 @@ INTQ_INLINE StepPtr make_interpolate(const StepRequest& request) {
 }
 
 INTQ_INLINE bool pads_with_constant(const StepRequest& request) {
-    return nn::pad_mode(request.arguments()) == nn::float_operators::PadMode::constant;
+    return nn::pad_mode(request.arguments()) == PadMode::constant;
 }
 
 /// The constant of a pad; 0 for one that repeats codes of its input, which are on its grid as 0 is.

@@ -76,8 +76,7 @@ template <class T> void getitem_backward(GradientContext& context) {
 
 /// What was added is cut off again, and what was cropped gets none. Elements of the tensor that were repeated add up.
 template <class T> void pad_backward(GradientContext& context) {
-    if (nn::pad_mode(context.inputs()) != nn::float_operators::PadMode::constant)
-        return moved_backward<T, nn::pad_function>(context);
+    if (nn::pad_mode(context.inputs()) != PadMode::constant) return moved_backward<T, nn::pad_function>(context);
     const Tensor& x = context.input(0);
     const std::vector<index_t> padding = nn::detail::integers_of(context.inputs()[1]);
     Tensor dy = context.gradient(), kept = numbered(x.shape());

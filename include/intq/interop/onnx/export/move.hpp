@@ -224,9 +224,9 @@ INTQ_INLINE void pad(NodeExport& node) {
     for (std::size_t i = 0; i < sides.size(); ++i)
         pads.at((i % 2 == 0 ? 0 : rank) + rank - 1 - i / 2) = sides[i];  // counted from the last axis
     const std::string numbers = node.integers("pads", pads);
-    const nn::float_operators::PadMode mode = nn::pad_mode(arguments);
-    if (mode != nn::float_operators::PadMode::constant) {
-        const std::string word = mode == nn::float_operators::PadMode::reflect ? "reflect" : "edge";
+    const PadMode mode = nn::pad_mode(arguments);
+    if (mode != PadMode::constant) {
+        const std::string word = mode == PadMode::reflect ? "reflect" : "edge";
         return node.set_result(node.add("Pad", {node.value(), numbers}, {{"mode", word}}));
     }
     const auto fill = static_cast<float>(nn::detail::optional_number(arguments, 3).value_or(0.0));

@@ -43,7 +43,6 @@ void mirror_pad(OperatorImport& node);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/resize.hpp"
-#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/resize.hpp"
 
@@ -211,7 +210,7 @@ INTQ_INLINE void mirror_pad(OperatorImport& node) {
                         std::to_string(dims[axis]) + " cells, which has fewer cells to mirror");
         const std::string part = "axis" + std::to_string(axis);
         y = quantization::add_pad_of_codes(node.builder(), y, program_axis(static_cast<int>(axis), dims.size()), before,
-                                           behind, nn::float_operators::PadMode::reflect, node.output_qparams(),
+                                           behind, PadMode::reflect, node.output_qparams(),
                                            node.layer(axis == last ? nullptr : part.c_str()));
         dims[axis] += before + behind;
     }
