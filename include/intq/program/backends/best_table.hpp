@@ -10,6 +10,11 @@
 #include <span>
 #include <vector>
 
+// The targets that a caller may name.
+#include "intq/arith/bpu.hpp"
+#include "intq/arith/fp32.hpp"
+#include "intq/arith/litert.hpp"
+#include "intq/arith/tflite.hpp"
 #include "intq/core/abi.hpp"
 #if !INTQ_COMPILED
 #    include "intq/arith/target.hpp"
