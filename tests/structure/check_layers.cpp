@@ -3,9 +3,11 @@
 // Reads every header and holds it against the table of rooms.txt, which says for each folder what its files may
 // include. The table and the headers say the same: an arrow that has no place in a row fails, and so does a place that
 // no file uses. Also: no folder includes what stands below it, none grows too large, a file that names another room's
-// namespace includes that room, intq.hpp includes every header of the hosted half, only simd/ touches intrinsics and
-// xsimd, only distributed/mpi touches MPI, the embeddable half uses the freestanding part of the standard library, the
-// guard spells the path, the licence line stands first.
+// namespace includes that room, no layer and no door includes another layer's internals, intq.hpp reaches every public
+// header of the hosted half through its doors, a door has includes and comments alone, only simd/ touches intrinsics
+// and xsimd, only distributed/mpi touches MPI, the embeddable half uses the freestanding part of the standard library,
+// the guard spells the path, the licence line stands first. Long because every check is a member of one class, which
+// holds what was read.
 //
 //     check_layers <include folder> <rooms.txt>          checks, and prints the arrows that exist
 //     check_layers <include folder> --write <rooms.txt>  writes them into the rows, whose order stays
@@ -38,8 +40,12 @@ constexpr double most_percent = 8.0;         // of the lines of all headers, in 
 constexpr std::size_t most_lines = 400;      // in a header that gives no reason
 const std::string flat_by_nature = "arith";  // its formulas have no rooms: neither bound of a folder holds there
 
-// What stands directly in intq/, and collects.
-const std::set<std::string> collections = {"intq.hpp", "embedded.hpp", "compiled.hpp"};
+// What stands directly in intq/, and collects: all of the library or a half of it, and the doors.
+const std::set<std::string> umbrellas = {"intq.hpp", "embedded.hpp", "compiled.hpp"};
+const std::set<std::string> doors = {
+    "first.hpp",    "io.hpp",           "tensor.hpp",   "program.hpp", "nn.hpp",
+    "graph.hpp",    "quantization.hpp", "training.hpp", "improve.hpp", "numeric_suite.hpp",
+    "analysis.hpp", "onnx.hpp",         "tflite.hpp",   "deploy.hpp",  "distributed.hpp"};
 
 // The one room that includes <mpi.h>. Nobody includes it without asking for it.
 const std::string mpi_room = "distributed/mpi";
@@ -69,9 +75,20 @@ std::string guard_of(const std::string& path_in_intq) {
 }
 
 // nn/layers of nn/layers/conv.hpp; empty for a file that stands directly in intq/
-std::string folder_of(const std::string& path_in_intq) {
+std::string place_of(const std::string& path_in_intq) {
     const auto slash = path_in_intq.rfind('/');
     return slash == std::string::npos ? "" : path_in_intq.substr(0, slash);
+}
+
+// A folder `internal` belongs to the room that it is in: interop/onnx/read of interop/onnx/internal/read/model.hpp.
+bool is_internal(const std::string& path_in_intq) {
+    return ("/" + path_in_intq).find("/internal/") != std::string::npos;
+}
+std::string folder_of(const std::string& path_in_intq) {
+    std::string folder = place_of(path_in_intq);
+    if (const auto found = (folder + "/").find("/internal/"); found != std::string::npos)
+        folder.erase(found, std::string("/internal").size());
+    return folder;
 }
 
 // nn of nn/layers: the part that a namespace is named after
@@ -240,11 +257,15 @@ public:
             check_place();
             check_licence_and_guard();
             check_length();
+            check_door();
             for (const Include& include : header.includes)
                 include.is_ours ? check_own(include) : check_foreign(include);
             check_namespaces();
-            ++sizes_[header.folder].headers;
-            sizes_[header.folder].lines += header.lines.size();
+            for (auto* sizes : {&places_, &sizes_}) {
+                Size& size = (*sizes)[sizes == &places_ ? place_of(header.path) : header.folder];
+                ++(is_internal(header.path) ? size.internal : size.open);
+                size.lines += header.lines.size();
+            }
             includes_ += header.includes.size();
             lines_ += header.lines.size();
         }
@@ -257,7 +278,8 @@ public:
 
 private:
     struct Size {
-        std::size_t headers = 0, lines = 0;
+        std::size_t open = 0, internal = 0, lines = 0;
+        std::size_t headers() const { return open + internal; }
     };
 
     void fault(const std::string& where, const std::string& sentence) {
@@ -272,8 +294,8 @@ private:
     }
 
     void check_place() {
-        const bool is_known =
-            header_->folder.empty() ? collections.count(header_->path) != 0 : table_.find(header_->folder) != nullptr;
+        const bool is_known = header_->folder.empty() ? umbrellas.count(header_->path) + doors.count(header_->path) != 0
+                                                      : table_.find(header_->folder) != nullptr;
         if (!is_known) fault(1, "stands in no folder of " + table_.name());
     }
 
@@ -303,6 +325,14 @@ private:
                                     "with \"Long because\"");
     }
 
+    void check_door() {
+        if (doors.count(header_->path) == 0) return;
+        static const std::regex allowed(R"(\s*|#(ifndef|define|endif|include)\b.*)");
+        for (std::size_t i = 0; i < header_->bare.size(); ++i)
+            if (!std::regex_match(header_->bare[i], allowed))
+                fault(i + 1, header_->path + " is a door; it has includes and comments alone");
+    }
+
     void check_own(const Include& include) {
         const auto quoted = '"' + include.path + '"';
         if (include.path.rfind("intq/", 0) != 0)
@@ -311,6 +341,8 @@ private:
         const std::string target = include.path.substr(5);
         if (!fs::exists(root_ / target)) return fault(include.line, quoted + " does not exist");
         const std::string &from = header_->folder, to = folder_of(target);
+        if (is_internal(target) && room_of(from) != room_of(to))
+            return fault(include.line, quoted + " is internal to " + room_of(to) + "; nobody else may include it");
         if (from.empty()) {
             if (header_->path == "embedded.hpp" && !table_.is_embeddable(to))
                 fault(include.line, "embedded.hpp may not include " + to + ", which stands below the line");
@@ -362,17 +394,19 @@ private:
         }
     }
 
-    // intq.hpp collects the hosted half, but for the headers that units of the compiled form alone include, and for
-    // rooms that need another library.
+    // The doors of intq.hpp collect what is public of the hosted half, but for rooms that need another library.
     void check_collected() {
-        std::set<std::string> collected;
+        std::set<std::string> open;
         for (const Header& header : headers_)
             if (header.path == "intq.hpp")
+                for (const Include& include : header.includes) open.insert(include.path);
+        std::set<std::string> collected = open;
+        for (const Header& header : headers_)
+            if (open.count("intq/" + header.path) != 0)
                 for (const Include& include : header.includes) collected.insert(include.path);
         for (const Header& header : headers_) {
-            if (header.folder.empty() || table_.is_embeddable(header.folder)) continue;
-            if (header.path.find("/unit_of_") == std::string::npos && header.folder != mpi_room &&
-                collected.count("intq/" + header.path) == 0)
+            if (header.folder.empty() || table_.is_embeddable(header.folder) || is_internal(header.path)) continue;
+            if (header.folder != mpi_room && collected.count("intq/" + header.path) == 0)
                 fault("intq/intq.hpp", "leaves out intq/" + header.path);
         }
     }
@@ -416,11 +450,11 @@ private:
     }
 
     void check_sizes() {
-        for (const auto& [folder, size] : sizes_) {
+        for (const auto& [folder, size] : places_) {
             if (folder == flat_by_nature) continue;
-            if (size.headers > most_headers)
-                fault("intq/" + folder,
-                      "holds " + std::to_string(size.headers) + " headers, more than " + std::to_string(most_headers));
+            if (size.headers() > most_headers)
+                fault("intq/" + folder, "holds " + std::to_string(size.headers()) + " headers, more than " +
+                                            std::to_string(most_headers));
             if (percent(size) > most_percent)
                 fault("intq/" + folder, "holds more than 8 % of all headers' lines: " + std::to_string(size.lines) +
                                             " of " + std::to_string(lines_));
@@ -432,19 +466,20 @@ private:
     }
 
     int report() const {
-        std::size_t count = 0;
-        std::cout << "headers  lines      %  arrows\n";
+        std::size_t count = 0, internal = 0;
+        std::cout << " public internal  lines      %  arrows\n";
         std::set<std::string> folders;
         for (const auto& [folder, to] : arrows_) folders.insert(folder);
         for (const std::string& folder : table_.sorted(folders)) {
             const Size& size = sizes_.at(folder);
-            std::cout << std::setw(7) << size.headers << std::setw(7) << size.lines << std::setw(7) << std::fixed
-                      << std::setprecision(1) << percent(size) << "  " << row_text(table_, folder, arrows_.at(folder))
-                      << '\n';
+            internal += size.internal;
+            std::cout << std::setw(7) << size.open << std::setw(9) << size.internal << std::setw(7) << size.lines
+                      << std::setw(7) << std::fixed << std::setprecision(1) << percent(size) << "  "
+                      << row_text(table_, folder, arrows_.at(folder)) << '\n';
             count += arrows_.at(folder).size();
         }
-        std::cout << "layers: " << headers_.size() << " headers, " << includes_ << " includes, " << folders.size()
-                  << " folders, " << count << " arrows, " << faults_ << " faults\n";
+        std::cout << "layers: " << headers_.size() << " headers, " << internal << " of them internal, " << includes_
+                  << " includes, " << folders.size() << " folders, " << count << " arrows, " << faults_ << " faults\n";
         if (headers_.empty()) std::cout << "no header found in " << root_ << '\n';
         return faults_ == 0 && !headers_.empty() ? 0 : 1;
     }
@@ -454,7 +489,8 @@ private:
     const std::vector<Header>& headers_;
     Arrows arrows_;
     const Header* header_ = nullptr;
-    std::map<std::string, Size> sizes_;
+    std::map<std::string, Size> sizes_;   // by room
+    std::map<std::string, Size> places_;  // by folder as it is on the disk
     std::size_t includes_ = 0, lines_ = 0;
     int faults_ = 0;
 };
