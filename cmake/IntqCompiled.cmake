@@ -96,8 +96,8 @@ function(intq_add_compiled target)
     foreach(backend IN LISTS backends)
         string(APPEND list " X(${backend})")
         intq_backend_flags(${backend} flags)
-        foreach(row IN ITEMS "base|float|float/unit_of_backend.hpp|INTQ_DEFINE_FLOAT_KERNELS"
-                             "kernels|kernels|backends/unit_of_tables.hpp|INTQ_DEFINE_BACKEND_TABLES")
+        foreach(row IN ITEMS "base|float|float/internal/unit_of_backend.hpp|INTQ_DEFINE_FLOAT_KERNELS"
+                             "kernels|kernels|backends/internal/unit_of_tables.hpp|INTQ_DEFINE_BACKEND_TABLES")
             string(REPLACE "|" ";" row "${row}")
             list(POP_FRONT row part kind header define)
             set(unit "${folder}/${kind}_${backend}.cpp")

@@ -14,7 +14,7 @@
 #include "intq/quantization/observers/observer_modules.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/training/autograd.hpp"
-#include "intq/training/gradients/quantize.hpp"
+#include "intq/training/gradients/internal/quantize.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 

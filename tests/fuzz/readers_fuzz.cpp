@@ -22,7 +22,7 @@
 #include "intq/arith/litert.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/interop/onnx/import.hpp"
-#include "intq/interop/onnx/write/write.hpp"
+#include "intq/interop/onnx/internal/write/write.hpp"
 #include "intq/interop/tflite/float_model.hpp"
 #include "intq/interop/tflite/import.hpp"
 #include "intq/io/npy.hpp"
@@ -37,7 +37,7 @@
 #include "intq/runtime/check.hpp"
 #include "intq/simd/base/tags.hpp"
 #include "intq/tensor/npy.hpp"
-#include "intq/training/checkpoint.hpp"
+#include "intq/training/internal/checkpoint.hpp"
 #include "intq/training/optimizer.hpp"
 #include "support/small_models.hpp"
 

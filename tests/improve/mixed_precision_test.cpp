@@ -2,7 +2,7 @@
 //
 // The mixed choice of int8 and int16 against all assignments, and its journal against interruptions and enemies.
 #include "intq/improve/mixed_precision.hpp"
-#include "intq/improve/knapsack.hpp"
+#include "intq/improve/internal/knapsack.hpp"
 #include "intq/io/file.hpp"
 
 #include <sys/resource.h>

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "intq/interop/onnx/nodes/names.hpp"
-#include "intq/interop/onnx/read/read.hpp"
+#include "intq/interop/onnx/internal/nodes/names.hpp"
+#include "intq/interop/onnx/internal/read/read.hpp"
 #include "intq/intq.hpp"
 #include "support/catch.hpp"
 

@@ -9,7 +9,7 @@
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/modules/prepared_layers.hpp"
-#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/internal/lowering.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/tensor/quantize.hpp"
 #include "intq/training/trainer.hpp"

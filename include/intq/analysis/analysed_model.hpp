@@ -145,8 +145,8 @@ std::shared_ptr<ModelSource> make_program_source(const quantization::LoweredMode
 #    include <cstdint>
 #    include <utility>
 
-#    include "intq/analysis/codes_source.hpp"
-#    include "intq/analysis/graph_source.hpp"
+#    include "intq/analysis/internal/codes_source.hpp"
+#    include "intq/analysis/internal/graph_source.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/convert/quantized_model.hpp"
 #    include "intq/tensor/quantize.hpp"

@@ -14,9 +14,9 @@
 
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/layer_pairs.hpp"
+#include "intq/analysis/internal/layer_pairs.hpp"
 #include "intq/analysis/op_running_info.hpp"
-#include "intq/analysis/report/paired_values.hpp"
+#include "intq/analysis/internal/report/paired_values.hpp"
 #include "intq/analysis/tensor_statistics.hpp"
 #include "intq/io/progress.hpp"
 #include "intq/nn/model/value.hpp"

@@ -15,7 +15,7 @@
 
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/layer_pairs.hpp"
+#include "intq/analysis/internal/layer_pairs.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -108,7 +108,7 @@ std::string to_json(const std::vector<OperatorErrorSplit>& splits);
 #    include <optional>
 #    include <utility>
 
-#    include "intq/analysis/graph_source.hpp"
+#    include "intq/analysis/internal/graph_source.hpp"
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"

@@ -76,8 +76,8 @@ std::vector<CauseFinding> find_causes(const QuantizerCase& one);
 #    include <utility>
 
 #    include "intq/analysis/compare_layers.hpp"
-#    include "intq/analysis/graph_source.hpp"
-#    include "intq/analysis/layer_pairs.hpp"
+#    include "intq/analysis/internal/graph_source.hpp"
+#    include "intq/analysis/internal/layer_pairs.hpp"
 #    include "intq/arith/quantize.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"

@@ -79,7 +79,7 @@ void write_report(const std::filesystem::path& folder, const ModelReport& report
 #    include <utility>
 
 #    include "intq/analysis/file_table.hpp"
-#    include "intq/analysis/report/profiler_page.hpp"
+#    include "intq/analysis/internal/report/profiler_page.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/json_text.hpp"

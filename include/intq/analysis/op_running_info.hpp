@@ -112,7 +112,7 @@ bool has_prefix(const std::string& name, const std::vector<std::string>& prefixe
 #    include <utility>
 
 #    include "intq/analysis/file_table.hpp"
-#    include "intq/analysis/report/event_file.hpp"
+#    include "intq/analysis/internal/report/event_file.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/nearest_names.hpp"

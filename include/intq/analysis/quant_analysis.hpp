@@ -142,7 +142,7 @@ private:
 #    include <exception>
 #    include <system_error>
 
-#    include "intq/analysis/compare_tables.hpp"
+#    include "intq/analysis/internal/compare_tables.hpp"
 #    include "intq/analysis/saved_activations.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"

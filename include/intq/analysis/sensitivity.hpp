@@ -69,7 +69,7 @@ std::vector<quantization::SensitiveOperator> find_sensitive_operators(const Anal
 #    include <optional>
 #    include <utility>
 
-#    include "intq/analysis/graph_source.hpp"
+#    include "intq/analysis/internal/graph_source.hpp"
 #    include "intq/analysis/output_metric.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/improve/measurement_journal.hpp"

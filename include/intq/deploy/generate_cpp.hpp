@@ -55,7 +55,7 @@ std::string generate_cpp(const runtime::Program& program, const kernels::KernelT
 #    include <vector>
 
 #    include "intq/deploy/amalgamate.hpp"
-#    include "intq/deploy/cpp_source.hpp"
+#    include "intq/deploy/internal/cpp_source.hpp"
 #    include "intq/io/error.hpp"
 
 namespace intq::deploy {

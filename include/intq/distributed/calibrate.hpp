@@ -60,7 +60,7 @@ private:
 #    include <utility>
 #    include <vector>
 
-#    include "intq/distributed/model_state.hpp"
+#    include "intq/distributed/internal/model_state.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/safetensors.hpp"
 #    include "intq/nn/model/module.hpp"

@@ -48,7 +48,7 @@ training::TrainerOptions data_parallel(training::TrainerOptions options, graph::
 #    include <string>
 #    include <utility>
 
-#    include "intq/distributed/model_state.hpp"
+#    include "intq/distributed/internal/model_state.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/progress.hpp"
 

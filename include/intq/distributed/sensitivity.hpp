@@ -41,7 +41,7 @@ std::vector<quantization::SensitiveOperator> find_sensitive_operators(const anal
 #    include <span>
 #    include <string>
 
-#    include "intq/distributed/model_state.hpp"
+#    include "intq/distributed/internal/model_state.hpp"
 #    include "intq/io/error.hpp"
 
 namespace intq::distributed {

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "intq/graph/names.hpp"
+#include "intq/graph/internal/names.hpp"
 #include "intq/graph/node.hpp"
 #include "intq/nn/model/module.hpp"
 

@@ -103,7 +103,7 @@ std::optional<double> finite_number(std::string_view word);
 #    include <system_error>
 #    include <utility>
 
-#    include "intq/improve/knapsack.hpp"
+#    include "intq/improve/internal/knapsack.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"

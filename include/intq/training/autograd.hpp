@@ -123,8 +123,8 @@ private:
 #    include "intq/graph/operators.hpp"
 #    include "intq/nn/model/module.hpp"
 #    include "intq/training/gradients.hpp"
-#    include "intq/training/gradients/elementwise.hpp"
-#    include "intq/training/gradients/quantize.hpp"
+#    include "intq/training/gradients/internal/elementwise.hpp"
+#    include "intq/training/gradients/internal/quantize.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {

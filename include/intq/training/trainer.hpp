@@ -17,7 +17,7 @@
 #include "intq/nn/model/value.hpp"
 #include "intq/tensor/tensor.hpp"
 #include "intq/training/autograd.hpp"
-#include "intq/training/checkpoint.hpp"
+#include "intq/training/internal/checkpoint.hpp"
 #include "intq/training/loss.hpp"
 #include "intq/training/optimizer.hpp"
 #include "intq/training/schedule.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Event files, read back by a reader of their own: frames with their checksums, and the fields of each event.
-#include "intq/analysis/report/event_file.hpp"
+#include "intq/analysis/internal/report/event_file.hpp"
 
 #include <cstdint>
 #include <cstring>

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "analysis/report/large_report.hpp"
-#include "intq/analysis/report/event_file.hpp"
+#include "intq/analysis/internal/report/event_file.hpp"
 #include "intq/io/file.hpp"
 
 int main(int count, char** arguments) try {

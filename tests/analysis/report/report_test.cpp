@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analysis/report/large_report.hpp"
-#include "intq/analysis/report/svg_plots.hpp"
+#include "intq/analysis/internal/report/svg_plots.hpp"
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 #include "io/temporary_folder.hpp"

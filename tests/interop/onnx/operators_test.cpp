@@ -7,7 +7,7 @@
 
 #include "interop/one_node.hpp"
 #include "intq/graph/print.hpp"
-#include "intq/interop/onnx/nodes/gelu_by_erf.hpp"
+#include "intq/interop/onnx/internal/nodes/gelu_by_erf.hpp"
 #include "intq/nn/layers/weighted.hpp"
 #include "support/catch.hpp"
 

@@ -20,7 +20,7 @@
 
 #include "intq/interop/tflite/float_model.hpp"
 #include "intq/interop/tflite/import.hpp"
-#include "intq/interop/tflite/operators.hpp"
+#include "intq/interop/tflite/internal/operators.hpp"
 
 namespace intq::test {
 

@@ -15,7 +15,7 @@
 #include "intq/arith/fp32.hpp"
 #include "intq/deploy/generate_cpp.hpp"
 #include "intq/deploy/program_writer.hpp"
-#include "intq/interop/tflite/read/names.hpp"
+#include "intq/interop/tflite/internal/read/names.hpp"
 #include "intq/io/file.hpp"
 #include "intq/io/flatbuffer.hpp"
 #include "intq/program/backends/best_table.hpp"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "intq/interop/tflite/read/model.hpp"
-#include "intq/interop/tflite/read/names.hpp"
+#include "intq/interop/tflite/internal/read/model.hpp"
+#include "intq/interop/tflite/internal/read/names.hpp"
 #include "intq/io/file.hpp"
 #include "support/catch.hpp"
 

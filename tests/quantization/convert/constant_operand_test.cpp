@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Constant numbers beside codes, from the first call to the program.
-#include "intq/quantization/operators/constant_operand.hpp"
+#include "intq/quantization/operators/internal/constant_operand.hpp"
 
 #include <array>
 #include <cmath>

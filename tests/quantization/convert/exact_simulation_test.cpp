@@ -16,7 +16,7 @@
 #include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/operators/conv.hpp"
-#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/internal/lowering.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/qconfig/target_defaults.hpp"

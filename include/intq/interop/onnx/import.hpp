@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/interop/onnx/nodes/node_import.hpp"
-#include "intq/interop/onnx/read/model.hpp"
+#include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#include "intq/interop/onnx/internal/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -77,10 +77,10 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/core/shape.hpp"
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/node.hpp"
-#    include "intq/interop/onnx/nodes/expand_operators.hpp"
-#    include "intq/interop/onnx/nodes/gelu_by_erf.hpp"
-#    include "intq/interop/onnx/operators.hpp"
-#    include "intq/interop/onnx/read/read.hpp"
+#    include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
+#    include "intq/interop/onnx/internal/nodes/gelu_by_erf.hpp"
+#    include "intq/interop/onnx/internal/operators.hpp"
+#    include "intq/interop/onnx/internal/read/read.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/initial_weights.hpp"

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "intq/interop/onnx/export/export_options.hpp"
-#include "intq/interop/onnx/read/model.hpp"
-#include "intq/interop/onnx/write/write.hpp"
+#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/internal/write/write.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -43,8 +43,8 @@ void export_to_onnx(const quantization::QuantizedGraph& model, const std::filesy
 #if INTQ_DEFINES(interop_quantized_onnx)
 
 #    include "intq/graph/graph_module.hpp"
-#    include "intq/interop/onnx/export/export_graph.hpp"
-#    include "intq/interop/quantized_onnx/quantized_export.hpp"
+#    include "intq/interop/onnx/export/internal/export_graph.hpp"
+#    include "intq/interop/quantized_onnx/internal/quantized_export.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/quantized_model.hpp"

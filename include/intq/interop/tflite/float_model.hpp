@@ -11,9 +11,9 @@
 #include <memory>
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/interop/onnx/read/model.hpp"
-#include "intq/interop/tflite/read/limits.hpp"
-#include "intq/interop/tflite/read/model.hpp"
+#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/tflite/internal/read/limits.hpp"
+#include "intq/interop/tflite/internal/read/model.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
@@ -49,8 +49,8 @@ onnx::Model to_onnx(const Model& model, const Limits& limits = {});
 #    include <vector>
 
 #    include "intq/interop/onnx/import.hpp"
-#    include "intq/interop/tflite/float_model/float_import.hpp"
-#    include "intq/interop/tflite/float_model/operators.hpp"
+#    include "intq/interop/tflite/internal/float_model/float_import.hpp"
+#    include "intq/interop/tflite/internal/float_model/operators.hpp"
 #    include "intq/interop/tflite/import.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"

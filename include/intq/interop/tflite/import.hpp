@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
-#include "intq/interop/tflite/nodes/operator_import.hpp"
-#include "intq/interop/tflite/read/limits.hpp"
-#include "intq/interop/tflite/read/model.hpp"
+#include "intq/interop/tflite/internal/nodes/operator_import.hpp"
+#include "intq/interop/tflite/internal/read/limits.hpp"
+#include "intq/interop/tflite/internal/read/model.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -85,8 +85,8 @@ Tensor quantize_input(const Tensor& x, const ProgramEnd& input);
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/rounding.hpp"
 #    include "intq/arith/target.hpp"
-#    include "intq/interop/tflite/operators.hpp"
-#    include "intq/interop/tflite/read/names.hpp"
+#    include "intq/interop/tflite/internal/operators.hpp"
+#    include "intq/interop/tflite/internal/read/names.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/program/program_builder.hpp"

@@ -101,7 +101,7 @@ NSResults extract_results_n_shadows_model(graph::GraphModule& model);
 #    include "intq/io/nearest_names.hpp"
 #    include "intq/numeric_suite/fx/converted_model.hpp"
 #    include "intq/numeric_suite/fx/extract_weights.hpp"
-#    include "intq/numeric_suite/fx/layer_models.hpp"
+#    include "intq/numeric_suite/fx/internal/layer_models.hpp"
 #    include "intq/numeric_suite/fx/ns_tracer.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/lower.hpp"

@@ -81,7 +81,7 @@ std::vector<BackendTables> runnable_tables();
 #    include <string_view>
 
 #    include "intq/io/error.hpp"
-#    include "intq/program/backends/unit_of_tables.hpp"
+#    include "intq/program/backends/internal/unit_of_tables.hpp"
 #    include "intq/program/float/best_backend.hpp"
 
 namespace intq::program {

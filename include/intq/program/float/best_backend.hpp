@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "intq/program/float/float_kernels.hpp"
+#include "intq/program/float/internal/float_kernels.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
@@ -54,7 +54,7 @@ std::string describe_backends();
 #    include <vector>
 
 #    include "intq/io/error.hpp"
-#    include "intq/program/float/unit_of_backend.hpp"
+#    include "intq/program/float/internal/unit_of_backend.hpp"
 #    include "intq/simd/base/cpu.hpp"
 
 namespace intq::program {

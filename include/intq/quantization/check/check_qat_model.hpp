@@ -107,8 +107,8 @@ std::string quantized_name(DType dtype);
 #    include "intq/io/text_table.hpp"
 #    include "intq/nn/layers/fusion.hpp"
 #    include "intq/nn/layers/move.hpp"
-#    include "intq/quantization/check/unfused.hpp"
-#    include "intq/quantization/check/unusual.hpp"
+#    include "intq/quantization/check/internal/unfused.hpp"
+#    include "intq/quantization/check/internal/unusual.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 

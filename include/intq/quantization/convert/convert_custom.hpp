@@ -32,7 +32,7 @@ QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& co
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
-#    include "intq/quantization/operators/host_layer.hpp"
+#    include "intq/quantization/operators/internal/host_layer.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

@@ -78,9 +78,9 @@ nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, 
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/replace_modules.hpp"
-#    include "intq/quantization/operators/host_layer.hpp"
+#    include "intq/quantization/operators/internal/host_layer.hpp"
 #    include "intq/quantization/operators/reference.hpp"
-#    include "intq/quantization/prepare/single_call.hpp"
+#    include "intq/quantization/prepare/internal/single_call.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

@@ -62,7 +62,7 @@ std::string to_string(const Explanation& explanation);
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
-#    include "intq/quantization/operators/host_layer.hpp"
+#    include "intq/quantization/operators/internal/host_layer.hpp"
 #    include "intq/runtime/program.hpp"
 
 namespace intq::quantization {

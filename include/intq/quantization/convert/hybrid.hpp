@@ -80,7 +80,7 @@ void check_deployable(const QuantizedGraph& quantized);
 #    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

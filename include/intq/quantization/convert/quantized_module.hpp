@@ -107,10 +107,10 @@ private:
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/operators/conv.hpp"
-#    include "intq/quantization/prepare/check_lowering.hpp"
-#    include "intq/quantization/prepare/prepared_call.hpp"
+#    include "intq/quantization/prepare/internal/check_lowering.hpp"
+#    include "intq/quantization/prepare/internal/prepared_call.hpp"
 #    include "intq/quantization/prepare/prepared_model.hpp"
-#    include "intq/quantization/prepare/single_call.hpp"
+#    include "intq/quantization/prepare/internal/single_call.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {

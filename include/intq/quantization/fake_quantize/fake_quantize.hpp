@@ -197,7 +197,7 @@ void set_fake_quantize(nn::Module& model, FakeQuantState state);
 #    include "intq/arith/learnable.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/model/repr.hpp"
-#    include "intq/quantization/fake_quantize/check_grid.hpp"
+#    include "intq/quantization/fake_quantize/internal/check_grid.hpp"
 #    include "intq/quantization/observers/range_observers.hpp"
 #    include "intq/tensor/quantize.hpp"
 

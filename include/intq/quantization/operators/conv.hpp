@@ -106,7 +106,7 @@ private:
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"

@@ -62,7 +62,7 @@ private:
 
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/tensor/quantize.hpp"

@@ -12,7 +12,7 @@
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/program/program_builder.hpp"
-#include "intq/quantization/operators/on_grid.hpp"
+#include "intq/quantization/operators/internal/on_grid.hpp"
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -95,7 +95,7 @@ private:
 #    include "intq/kernels/operators/operator.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/functional/call.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {

@@ -58,7 +58,7 @@ bool is_constant_of_codes(const QuantizedGraph& quantized, const QuantizedNode& 
 #    include <vector>
 
 #    include "intq/io/error.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
 #    include "intq/quantization/operators/reference.hpp"

@@ -78,8 +78,8 @@ private:
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/move.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
-#    include "intq/quantization/operators/on_grid.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
+#    include "intq/quantization/operators/internal/on_grid.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/tensor/tensor.hpp"
 

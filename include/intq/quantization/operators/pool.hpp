@@ -98,8 +98,8 @@ private:
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/layers/pool.hpp"
 #    include "intq/quantization/operators/conv.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
-#    include "intq/quantization/operators/on_grid.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
+#    include "intq/quantization/operators/internal/on_grid.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/quantization/operators/resize.hpp"
 

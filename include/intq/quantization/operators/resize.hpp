@@ -85,9 +85,9 @@ private:
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/resize.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/move.hpp"
-#    include "intq/quantization/operators/on_grid.hpp"
+#    include "intq/quantization/operators/internal/on_grid.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {

@@ -34,7 +34,7 @@ std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int a
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/softmax.hpp"
 #    include "intq/nn/layers/softmax.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/tensor/tensor.hpp"

@@ -54,7 +54,7 @@ bool is_unary(std::string_view name);
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/unary.hpp"
 #    include "intq/nn/layers/unary.hpp"
-#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 

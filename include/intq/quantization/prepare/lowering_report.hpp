@@ -49,7 +49,7 @@ LoweringReport lowering_report(const nn::Module& model, const QConfigMapping& ma
 
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/node.hpp"
-#    include "intq/quantization/prepare/check_lowering.hpp"
+#    include "intq/quantization/prepare/internal/check_lowering.hpp"
 #    include "intq/quantization/prepare/prepare_fx.hpp"
 
 namespace intq::quantization {

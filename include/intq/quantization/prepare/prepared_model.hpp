@@ -143,7 +143,7 @@ inline constexpr const char* input_shapes_name = "prepared_input_shapes";
 #    include "intq/io/error.hpp"
 #    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
-#    include "intq/quantization/prepare/check_lowering.hpp"
+#    include "intq/quantization/prepare/internal/check_lowering.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+//
+// GELU as exporters write it where ONNX has no operator for it, below opset 20. Layer: interop.
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_ERF_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_ERF_HPP
+
+#include <map>
+
+#include "intq/interop/onnx/internal/read/model.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+/// The Gelu that a node of a graph ends, by that node. What else it is made of is read by no other node, or stays.
+///
+///     x · (1 + Erf(x / √2)) · 1/2
+///
+/// The factors may come in any order. A quotient may be the product with the reciprocal, and the other way round.
+/// √2 is that of float32 within a millionth; another number is no GELU.
+std::map<const Node*, Node> gelus_by_erf(const Graph& graph);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_nodes)
+
+#    include <cmath>
+#    include <optional>
+#    include <string>
+#    include <utility>
+#    include <variant>
+
+#    include "intq/core/dtype.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Reads the nodes once, in their order.
+class GeluSearch {
+public:
+    explicit GeluSearch(const Graph& graph) {
+        for (const FileTensor& tensor : graph.initializers) add_number(tensor.name, tensor);
+        for (const Node& node : graph.nodes)
+            if (node.domain.empty() || node.domain == "ai.onnx") add(node);
+    }
+
+    std::map<const Node*, Node> take() { return std::move(found_); }
+
+private:
+    /// Which factors of the GELU of x a value is the product of.
+    struct Product {
+        std::string x;
+        bool has_x = false, has_erf = false, has_half = false;
+    };
+
+    void add(const Node& node) {
+        if (node.outputs.size() != 1) return;
+        if (node.op_type == "Constant") return add_constant(node);
+        if (node.op_type == "Erf" && node.inputs.size() == 1) {
+            if (const auto x = divided_.find(node.inputs[0]); x != divided_.end()) erfs_[node.outputs[0]] = x->second;
+            return;
+        }
+        if (node.inputs.size() != 2) return;
+        if (node.op_type == "Add") return add_sum(node);
+        if (node.op_type == "Mul" || node.op_type == "Div") add_product(node);
+    }
+
+    void add_constant(const Node& node) {
+        for (const Attribute& attribute : node.attributes) {
+            if (const auto* tensor = std::get_if<FileTensor>(&attribute.value); tensor && attribute.name == "value")
+                add_number(node.outputs[0], *tensor);
+            if (const auto* number = std::get_if<float>(&attribute.value); number && attribute.name == "value_float")
+                numbers_[node.outputs[0]] = static_cast<double>(*number);
+        }
+    }
+
+    // One of a higher rank than 1 could give a result more axes.
+    void add_number(const std::string& name, const FileTensor& tensor) {
+        if (tensor.dtype == DType::float32 && tensor.dims.size() < 2 && tensor.size() == 1)
+            numbers_[name] = static_cast<double>(tensor.as<float>()[0]);
+    }
+
+    /// The value and the factor of a product or quotient with a number.
+    std::optional<std::pair<std::string, double>> scaled(const Node& node) const {
+        for (const std::size_t c : {1u, 0u}) {
+            const auto number = numbers_.find(node.inputs[c]);
+            if (number == numbers_.end()) continue;
+            if (node.op_type == "Mul") return std::pair(node.inputs[1 - c], number->second);
+            if (c == 1 && number->second != 0.0) return std::pair(node.inputs[0], 1.0 / number->second);
+        }
+        return std::nullopt;
+    }
+
+    void add_sum(const Node& node) {
+        for (const std::size_t c : {1u, 0u}) {
+            const auto one = numbers_.find(node.inputs[c]);
+            const auto erf = erfs_.find(node.inputs[1 - c]);
+            if (one != numbers_.end() && one->second == 1.0 && erf != erfs_.end())
+                products_[node.outputs[0]] = {.x = erf->second, .has_erf = true};
+        }
+    }
+
+    Product product_of(const std::string& value) const {
+        const auto known = products_.find(value);
+        return known != products_.end() ? known->second : Product{.x = value, .has_x = true};
+    }
+
+    void add_product(const Node& node) {
+        Product product;
+        if (const auto value = scaled(node)) {
+            if (std::fabs(value->second - std::sqrt(0.5)) < 1e-6) divided_[node.outputs[0]] = value->first;
+            product = product_of(value->first);
+            if (value->second != 0.5 || product.has_half) return;
+            product.has_half = true;
+        } else {
+            if (node.op_type != "Mul") return;
+            Product a = product_of(node.inputs[0]), b = product_of(node.inputs[1]);
+            // x may be half of another value.
+            if (a.has_erf && node.inputs[1] == a.x) b = {.x = a.x, .has_x = true};
+            if (b.has_erf && node.inputs[0] == b.x) a = {.x = b.x, .has_x = true};
+            const bool are_apart = !(a.has_x && b.has_x) && !(a.has_erf && b.has_erf) && !(a.has_half && b.has_half);
+            if (a.x != b.x || !are_apart) return;
+            product = {a.x, a.has_x || b.has_x, a.has_erf || b.has_erf, a.has_half || b.has_half};
+        }
+        if (!(product.has_x && product.has_erf && product.has_half)) {
+            products_[node.outputs[0]] = product;
+            return;
+        }
+        found_[&node] = {.op_type = "Gelu",
+                         .name = node.name,
+                         .domain = {},
+                         .inputs = {product.x},
+                         .outputs = node.outputs,
+                         .attributes = {},
+                         .position = node.position};
+    }
+
+    std::map<std::string, double> numbers_;              // constants of one element
+    std::map<std::string, std::string> divided_, erfs_;  // x of x / √2, and of Erf(x / √2)
+    std::map<std::string, Product> products_;
+    std::map<const Node*, Node> found_;
+};
+
+}  // namespace detail
+
+INTQ_INLINE std::map<const Node*, Node> gelus_by_erf(const Graph& graph) { return detail::GeluSearch(graph).take(); }
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+#endif  // INTQ_DEFINES(interop_onnx_nodes)
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_ERF_HPP

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+//
+// The table of the ONNX operators that are read; the functions are in operators/. Layer: interop
+// (docs/design.md section 10).
+//
+// Source   https://github.com/onnx/onnx/blob/main/docs/Operators.md and Changelog.md, opsets 11 to 28
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_HPP
+
+#include <cstdint>
+
+#include "intq/core/op_params.hpp"
+#include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#include "intq/interop/onnx/internal/operators/conv.hpp"
+#include "intq/interop/onnx/internal/operators/elementwise.hpp"
+#include "intq/interop/onnx/internal/operators/fold.hpp"
+#include "intq/interop/onnx/internal/operators/move.hpp"
+#include "intq/interop/onnx/internal/operators/norm.hpp"
+#include "intq/interop/onnx/internal/operators/pool.hpp"
+#include "intq/interop/onnx/internal/operators/quantize.hpp"
+#include "intq/interop/onnx/internal/operators/reduce.hpp"
+#include "intq/interop/onnx/internal/operators/reshape.hpp"
+#include "intq/interop/onnx/internal/operators/resize.hpp"
+#include "intq/interop/onnx/internal/operators/softmax.hpp"
+#include "intq/interop/onnx/internal/operators/unary.hpp"
+#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/nn/functional/unary.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+/// An operator's meaning in a range of opsets.
+struct OnnxOperator {
+    const char* op_type;
+    std::int64_t first_opset, last_opset;
+    void (*import)(NodeImport&);
+};
+
+/// An operator is one row. Opsets between the bounds that changed nothing but types share it.
+inline constexpr OnnxOperator onnx_operators[] = {
+    {"Add", 11, newest_opset, &operators::add},
+    {"AveragePool", 11, newest_opset, &operators::average_pool},
+    {"BatchNormalization", 11, newest_opset, &operators::batch_normalization},
+    {"Cast", 11, newest_opset, &operators::cast},
+    {"Ceil", 11, newest_opset, &operators::of_constants},
+    {"Clip", 11, newest_opset, &operators::clip},
+    {"Concat", 11, newest_opset, &operators::concat},
+    {"Constant", 11, newest_opset, &operators::constant},
+    {"ConstantOfShape", 11, newest_opset, &operators::of_constants},
+    {"Conv", 11, newest_opset, &operators::conv},
+    {"ConvTranspose", 11, newest_opset, &operators::conv_transpose},
+    {"DequantizeLinear", 11, newest_opset, &operators::dequantize_linear},
+    {"Div", 11, newest_opset, &operators::div},
+    {"Dropout", 11, 11, &operators::dropout_with_attribute},
+    {"Dropout", 12, newest_opset, &operators::dropout},
+    {"Elu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::elu>},
+    {"Erf", 11, newest_opset, &operators::unary_function<TableFunction::erf>},
+    {"Exp", 11, newest_opset, &operators::unary_function<TableFunction::exp>},
+    {"Flatten", 11, newest_opset, &operators::flatten},
+    {"Floor", 11, newest_opset, &operators::of_constants},
+    {"Gather", 11, newest_opset, &operators::gather},
+    {"Gelu", 20, newest_opset, &operators::gelu},
+    {"Gemm", 11, newest_opset, &operators::gemm},
+    {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
+    {"HardSigmoid", 11, newest_opset, &operators::hard_sigmoid},
+    {"HardSwish", 14, newest_opset, &operators::unary_module<TableFunction::hard_swish>},
+    {"Identity", 11, newest_opset, &operators::identity},
+    {"LayerNormalization", 17, newest_opset, &operators::layer_normalization},
+    {"LeakyRelu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::leaky_relu>},
+    {"Log", 11, newest_opset, &operators::unary_function<TableFunction::log>},
+    {"MatMul", 11, newest_opset, &operators::matmul},
+    {"Max", 11, newest_opset, &operators::maximum},
+    {"MaxPool", 11, newest_opset, &operators::max_pool},
+    {"Min", 11, newest_opset, &operators::minimum},
+    {"Mod", 11, newest_opset, &operators::of_constants},
+    {"Mul", 11, newest_opset, &operators::mul},
+    {"Neg", 11, newest_opset, &operators::of_constants},
+    {"Pad", 11, newest_opset, &operators::pad},
+    {"QuantizeLinear", 11, newest_opset, &operators::quantize_linear},
+    {"QLinearAveragePool", 11, newest_opset, &operators::average_pool_of_values},  // of real numbers by now
+    {"Range", 11, newest_opset, &operators::of_constants},
+    {"Reciprocal", 11, newest_opset, &operators::unary_function<TableFunction::reciprocal>},
+    {"ReduceMean", 11, newest_opset, &operators::reduce_mean},
+    {"ReduceProd", 11, newest_opset, &operators::of_constants},
+    {"ReduceSum", 11, newest_opset, &operators::reduce_sum},
+    {"Relu", 11, newest_opset, &operators::relu},
+    {"Reshape", 11, newest_opset, &operators::reshape},
+    {"Resize", 11, newest_opset, &operators::resize},
+    {"Shape", 11, newest_opset, &operators::shape},
+    {"Sigmoid", 11, newest_opset, &operators::unary_module<TableFunction::sigmoid>},
+    {"Slice", 11, newest_opset, &operators::slice},
+    {"Softmax", 11, newest_opset, &operators::softmax},
+    {"Split", 11, newest_opset, &operators::split},
+    {"Sqrt", 11, newest_opset, &operators::unary_function<TableFunction::sqrt>},
+    {"Squeeze", 11, newest_opset, &operators::squeeze},
+    {"Sub", 11, newest_opset, &operators::sub},
+    {"Tanh", 11, newest_opset, &operators::unary_module<TableFunction::tanh>},
+    {"Transpose", 11, newest_opset, &operators::transpose},
+    {"Unsqueeze", 11, newest_opset, &operators::unsqueeze},
+};
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_HPP

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+//
+// Constants of which a node moves the elements: Concat, Gather, Slice, Transpose, Reshape, Flatten, Squeeze, Unsqueeze.
+// Layer: interop.
+//
+// An extent that is not known is an element like others here.
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_MOVES_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_MOVES_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
+#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/io/describe.hpp"
+#include "intq/io/error.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+class NodeImport;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace folding {
+
+/// A constant that is computed; zeros.
+/// @throws Error for one of more than max_folded elements
+FileTensor folded(DType dtype, std::vector<index_t> dims);
+
+template <class T> std::span<T> elements(FileTensor& tensor) {
+    return {reinterpret_cast<T*>(tensor.data.data()), static_cast<std::size_t>(tensor.size())};
+}
+
+/// Copies `count` elements; neither range is checked.
+void copy_elements(const FileTensor& from, index_t at, FileTensor& to, index_t to_at, index_t count);
+
+/// What a node makes of the elements of its constants by moving them.
+FileTensor fold_concat(NodeImport& node);
+FileTensor fold_flatten(NodeImport& node);
+FileTensor fold_gather(NodeImport& node);
+FileTensor fold_reshape(NodeImport& node);
+FileTensor fold_slice(NodeImport& node);
+FileTensor fold_squeeze(NodeImport& node);
+FileTensor fold_transpose(NodeImport& node);
+FileTensor fold_unsqueeze(NodeImport& node);
+
+/// Which axis of its input each axis of a Transpose's output is.
+std::vector<std::int64_t> permutation(NodeImport& node, const std::vector<index_t>& from);
+
+/// The axis that counts the channels of a constant behind a Transpose, or behind a node that gives it another shape;
+/// nothing where none does.
+std::optional<int> transposed_axis(NodeImport& node, int axis, const FileTensor& from, const FileTensor& to);
+std::optional<int> reshaped_axis(NodeImport& node, int axis, const FileTensor& from, const FileTensor& to);
+
+/// The extents that Unsqueeze and Squeeze give a value.
+std::vector<index_t> unsqueezed_dims(NodeImport& node, const std::vector<index_t>& from);
+std::vector<index_t> squeezed_dims(NodeImport& node, const std::vector<index_t>& from);
+
+}  // namespace folding
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <algorithm>
+#    include <cstring>
+#    include <numeric>
+#    include <utility>
+
+#    include "intq/interop/onnx/internal/nodes/dims.hpp"
+#    include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#    include "intq/interop/onnx/internal/read/limits.hpp"
+#    include "intq/nn/float_operators/move.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace folding {
+
+using detail::max_folded;
+
+INTQ_INLINE FileTensor folded(DType dtype, std::vector<index_t> dims) {
+    check_dims("its result", dims);
+    const index_t size = product_of(dims, 0, dims.size());
+    if (size > max_folded)
+        throw Error("its result, a constant of shape " + describe_shape(dims) + ", has more than " +
+                    std::to_string(max_folded) + " elements");
+    FileTensor result{.name = "", .dtype = dtype, .dims = std::move(dims), .data = {}};
+    result.data.resize(static_cast<std::size_t>(size * size_of(dtype)));
+    return result;
+}
+
+INTQ_INLINE void copy_elements(const FileTensor& from, index_t at, FileTensor& to, index_t to_at, index_t count) {
+    const index_t unit = size_of(from.dtype);
+    if (count > 0)
+        std::memcpy(to.data.data() + to_at * unit, from.data.data() + at * unit,
+                    static_cast<std::size_t>(count * unit));
+}
+
+INTQ_INLINE FileTensor with_dims(const FileTensor& tensor, std::vector<index_t> dims) {
+    FileTensor result = tensor;
+    result.dims = std::move(dims);
+    return result;
+}
+
+INTQ_INLINE FileTensor fold_concat(NodeImport& node) {
+    const FileTensor& first = node.constant(0, "input");
+    std::vector<index_t> dims = first.dims;
+    if (node.raw_attribute("axis") == nullptr) throw Error("the attribute axis is missing");
+    const std::size_t axis = axis_in(node.integer("axis", 0), dims);
+    dims[axis] = 0;
+    for (std::size_t i = 0; i < node.input_count(); ++i) {
+        const FileTensor& part = node.constant(i, "input");
+        std::vector<index_t> expected = part.dims;
+        if (axis < expected.size()) expected[axis] = dims[axis];
+        if (expected != dims || part.dtype != first.dtype)
+            throw Error("the constants of shapes " + describe_shape(first.dims) + " and " + describe_shape(part.dims) +
+                        " cannot be joined along axis " + std::to_string(axis));
+        if (__builtin_add_overflow(dims[axis], part.dims[axis], &dims[axis])) throw Error("its result is too large");
+    }
+    FileTensor result = folded(first.dtype, dims);
+    const index_t outer = product_of(dims, 0, axis), step = product_of(dims, axis, dims.size());
+    index_t at = 0;
+    for (std::size_t i = 0; i < node.input_count(); ++i) {
+        const FileTensor& part = node.constant(i, "input");
+        const index_t run = product_of(part.dims, axis, dims.size());
+        for (index_t o = 0; o < outer; ++o) copy_elements(part, o * run, result, o * step + at, run);
+        at += run;
+    }
+    return result;
+}
+
+INTQ_INLINE FileTensor fold_gather(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const FileTensor &data = node.constant(0, "data"), &indices = node.constant(1, "indices");
+    const std::size_t axis = axis_in(node.integer("axis", 0), data.dims);
+    const index_t extent = data.dims[axis], inner = product_of(data.dims, axis + 1, data.dims.size());
+    std::vector<index_t> dims(data.dims.begin(), data.dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    dims.insert(dims.end(), indices.dims.begin(), indices.dims.end());
+    dims.insert(dims.end(), data.dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, data.dims.end());
+    FileTensor result = folded(data.dtype, dims);
+    const auto at = indices.as<std::int64_t>();
+    const index_t outer = product_of(data.dims, 0, axis);
+    index_t to = 0;
+    for (index_t o = 0; o < outer; ++o)
+        for (const std::int64_t given : at) {
+            if (given < -extent || given >= extent)
+                throw Error("the index " + std::to_string(given) + " does not exist on axis " + std::to_string(axis) +
+                            " of " + describe_shape(data.dims));
+            copy_elements(data, (o * extent + (given < 0 ? given + extent : given)) * inner, result, to, inner);
+            to += inner;
+        }
+    return result;
+}
+
+/// The axes of Squeeze and Unsqueeze: an attribute up to opset 12, an input from 13 on.
+INTQ_INLINE std::vector<std::int64_t> squeezed_axes(NodeImport& node) {
+    const bool as_input = node.opset() >= 13;
+    node.expect_inputs(1, as_input ? 2 : 1);
+    if (!as_input) return node.integers("axes", {});
+    if (!node.has_input(1)) return {};
+    const auto given = node.constant(1, "axes").as<std::int64_t>();
+    return {given.begin(), given.end()};
+}
+
+INTQ_INLINE std::vector<index_t> unsqueezed_dims(NodeImport& node, const std::vector<index_t>& from) {
+    const std::vector<std::int64_t> axes = squeezed_axes(node);
+    if (axes.empty() || from.size() + axes.size() > detail::max_dims)
+        throw Error("there are " + std::to_string(axes.size()) + " axes to add to " + describe_shape(from));
+    std::vector<index_t> dims(from.size() + axes.size(), 0);
+    for (const std::int64_t axis : axes)
+        if (std::exchange(dims[axis_in(axis, dims)], 1) == 1)
+            throw Error("the axes " + describe_shape(axes) + " name one twice");
+    std::size_t next = 0;
+    for (index_t& extent : dims)
+        if (extent == 0) extent = from[next++];
+    return dims;
+}
+
+INTQ_INLINE std::vector<index_t> squeezed_dims(NodeImport& node, const std::vector<index_t>& from) {
+    const std::vector<std::int64_t> axes = squeezed_axes(node);
+    std::vector<bool> gone(from.size(), false);
+    for (std::size_t i = 0; i < from.size() && axes.empty(); ++i) {
+        if (from[i] < 0) throw Error("it has no axes, and the extents of " + describe_shape(from) + " are not known");
+        gone[i] = from[i] == 1;
+    }
+    for (const std::int64_t axis : axes) {
+        const std::size_t at = axis_in(axis, from);
+        if (from[at] >= 0 && from[at] != 1)
+            throw Error("axis " + std::to_string(axis) + " of " + describe_shape(from) + " is not 1");
+        gone[at] = true;
+    }
+    std::vector<index_t> dims;
+    for (std::size_t i = 0; i < from.size(); ++i)
+        if (!gone[i]) dims.push_back(from[i]);
+    return dims;
+}
+
+INTQ_INLINE FileTensor fold_unsqueeze(NodeImport& node) {
+    const FileTensor& data = node.constant(0, "data");
+    return with_dims(data, unsqueezed_dims(node, data.dims));
+}
+
+INTQ_INLINE FileTensor fold_squeeze(NodeImport& node) {
+    const FileTensor& data = node.constant(0, "data");
+    return with_dims(data, squeezed_dims(node, data.dims));
+}
+
+INTQ_INLINE FileTensor fold_reshape(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const FileTensor& data = node.constant(0, "data");
+    const auto target = node.constant(1, "shape").as<std::int64_t>();
+    const bool zero_is_zero = node.opset() >= 14 && node.integer("allowzero", 0) != 0;
+    std::vector<index_t> dims(target.begin(), target.end());
+    if (dims.size() > detail::max_dims) throw Error("the shape has " + std::to_string(dims.size()) + " axes");
+    std::size_t open = dims.size();
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+        if (dims[i] == 0 && !zero_is_zero && i < data.dims.size()) dims[i] = data.dims[i];
+        if (dims[i] == -1 && open == dims.size()) {
+            open = i;
+            dims[i] = 1;
+        }
+    }
+    const bool is_good = std::all_of(dims.begin(), dims.end(), [](index_t extent) { return extent >= 0; });
+    const index_t size = is_good ? product_of(dims, 0, dims.size()) : 0;
+    if (is_good && open < dims.size() && size > 0) dims[open] = data.size() / size;
+    if (!is_good || product_of(dims, 0, dims.size()) != data.size())
+        throw Error("a constant of shape " + describe_shape(data.dims) + " cannot take the shape " +
+                    describe_shape(target));
+    return with_dims(data, std::move(dims));
+}
+
+INTQ_INLINE FileTensor fold_flatten(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const FileTensor& data = node.constant(0, "data");
+    const std::int64_t given = node.integer("axis", 1);
+    const auto rank = static_cast<std::int64_t>(data.dims.size());
+    const std::size_t axis = given == rank ? data.dims.size() : axis_in(given, data.dims);
+    return with_dims(data, {product_of(data.dims, 0, axis), product_of(data.dims, axis, data.dims.size())});
+}
+
+INTQ_INLINE std::vector<std::int64_t> permutation(NodeImport& node, const std::vector<index_t>& from) {
+    std::vector<std::int64_t> turned(from.size());
+    std::iota(turned.rbegin(), turned.rend(), 0);
+    const auto axes = node.integers("perm", turned);
+    std::vector<std::int64_t> sorted = axes;
+    std::sort(sorted.begin(), sorted.end());
+    if (!std::equal(sorted.begin(), sorted.end(), turned.rbegin(), turned.rend()))
+        throw Error("perm " + describe_shape(axes) + " does not name each axis of " + describe_shape(from) + " once");
+    return axes;
+}
+
+INTQ_INLINE FileTensor fold_transpose(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const FileTensor& data = node.constant(0, "data");
+    FileTensor result = data;
+    const std::size_t rank = data.dims.size();
+    std::vector<index_t> steps(rank), place(rank, 0);  // steps in the input along the axes of the result
+    const std::vector<std::int64_t> axes = permutation(node, data.dims);
+    for (std::size_t k = 0; k < rank; ++k) {
+        const auto axis = static_cast<std::size_t>(axes[k]);
+        result.dims[k] = data.dims[axis];
+        steps[k] = product_of(data.dims, axis + 1, rank);
+    }
+    index_t from = 0;
+    for (index_t to = 0; to < result.size(); ++to) {
+        copy_elements(data, from, result, to, 1);
+        for (std::size_t k = rank; k-- > 0;) {
+            from += steps[k];
+            if (++place[k] < result.dims[k]) break;
+            from -= steps[k] * std::exchange(place[k], 0);
+        }
+    }
+    return result;
+}
+
+INTQ_INLINE std::optional<int> transposed_axis(NodeImport& node, int axis, const FileTensor& from, const FileTensor&) {
+    const std::vector<std::int64_t> axes = permutation(node, from.dims);
+    return static_cast<int>(std::find(axes.begin(), axes.end(), axis) - axes.begin());
+}
+
+INTQ_INLINE std::optional<int> reshaped_axis(NodeImport&, int axis, const FileTensor& from, const FileTensor& to) {
+    const auto at = static_cast<std::size_t>(axis);
+    const index_t before = product_of(from.dims, 0, at);
+    for (std::size_t k = 0; k < to.dims.size(); ++k)
+        if (to.dims[k] == from.dims[at] && product_of(to.dims, 0, k) == before) return static_cast<int>(k);
+    return std::nullopt;
+}
+
+INTQ_INLINE FileTensor fold_slice(NodeImport& node) {
+    node.expect_inputs(3, 5);
+    const FileTensor& data = node.constant(0, "data");
+    const auto one = [&](std::size_t i, const char* what, std::int64_t otherwise) {
+        if (!node.has_input(i)) return otherwise;
+        const auto values = node.constant(i, what).as<std::int64_t>();
+        if (values.size() != 1)
+            throw Error(std::string("constants are sliced along one axis, given ") + std::to_string(values.size()) +
+                        " " + what);
+        return values[0];
+    };
+    const std::size_t axis = axis_in(one(3, "axes", 0), data.dims);
+    const std::int64_t step = one(4, "steps", 1);
+    if (step == 0) throw Error("the step is 0");
+    const nn::float_operators::SliceRange range =
+        nn::float_operators::slice_range(data.dims[axis], one(1, "starts", 0), one(2, "ends", 0), step);
+    std::vector<index_t> dims = data.dims;
+    dims[axis] = range.count;
+    FileTensor result = folded(data.dtype, dims);
+    const index_t outer = product_of(dims, 0, axis), inner = product_of(dims, axis + 1, dims.size());
+    for (index_t o = 0; o < outer; ++o)
+        for (index_t i = 0; i < range.count; ++i)
+            copy_elements(data, (o * data.dims[axis] + range.first + i * step) * inner, result,
+                          (o * range.count + i) * inner, inner);
+    return result;
+}
+
+}  // namespace folding
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+#endif  // INTQ_DEFINES(interop_onnx_operators)
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_MOVES_HPP

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+//
+// ONNX operators that normalize: BatchNormalization, LayerNormalization. Layer: interop.
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_NORM_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_NORM_HPP
+
+#include <memory>
+
+#include "intq/interop/onnx/internal/nodes/dims.hpp"
+#include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#include "intq/nn/layers/norm.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+void batch_normalization(NodeImport& node);
+void layer_normalization(NodeImport& node);
+
+/// BatchNorm1d on rows and lines, BatchNorm3d on volumes, and BatchNorm2d on images and on what has no known rank.
+std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <array>
+#    include <cstddef>
+#    include <cstdint>
+#    include <string>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options) {
+    if (dims && (dims->size() < 2 || dims->size() > 5))
+        throw Error("the input has shape " + describe_shape(*dims) + ", expected rank 2 to 5");
+    if (dims && (*dims)[1] >= 0 && (*dims)[1] != options.num_features)
+        throw Error("the input has shape " + describe_shape(*dims) + ", expected " +
+                    std::to_string(options.num_features) + " channels");
+    if (dims && dims->size() < 4) return std::make_shared<nn::BatchNorm1d>(options);
+    if (dims && dims->size() == 5) return std::make_shared<nn::BatchNorm3d>(options);
+    return std::make_shared<nn::BatchNorm2d>(options);
+}
+
+INTQ_INLINE void batch_normalization(NodeImport& node) {
+    node.expect_inputs(5, 5);
+    graph::Node& x = node.value(0);
+    if (node.opset() >= 14 && node.integer("training_mode", 0) != 0) throw Error("training_mode is not supported");
+    const FileTensor& scale = node.float_constant(1, 1, "scale");
+    nn::BatchNormOptions options{.num_features = scale.size()};
+    options.eps = static_cast<double>(node.number("epsilon", 1e-5f));
+    // ONNX keeps momentum times the old value, PyTorch takes momentum times the new one.
+    options.momentum = 1.0 - static_cast<double>(node.number("momentum", 0.9f));
+    const auto module = make_batch_norm(node.dims(0), options);
+    constexpr std::array names{"weight", "bias", "running_mean", "running_var"};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const FileTensor& values = node.float_constant(i + 1, 1, names[i]);
+        if (values.size() != options.num_features)
+            throw Error(std::string("the ") + names[i] + " has " + std::to_string(values.size()) +
+                        " elements, expected " + std::to_string(options.num_features));
+        module->tensor(names[i]) = to_tensor(values, Shape(options.num_features));
+    }
+    node.call_module(module, {x}, node.dims(0));
+}
+
+/// The extents that a LayerNormalization is over, which are those of its scale.
+INTQ_INLINE Shape normalized_shape(NodeImport& node, const FileTensor& scale) {
+    const std::int64_t axis = node.integer("axis", -1);
+    const Dims& dims = node.dims(0);
+    if (!dims && (axis >= 0 || axis < -max_rank))
+        throw Error("axis " + std::to_string(axis) + " needs the rank of the input, which is not known");
+    const std::size_t first = dims ? axis_in(axis, *dims) : 0;
+    const std::size_t rank = dims ? dims->size() - first : static_cast<std::size_t>(-axis);
+    bool fits = scale.dims.size() == rank && rank <= static_cast<std::size_t>(max_rank);
+    Shape shape;
+    for (std::size_t i = 0; fits && i < rank; ++i) {
+        const index_t extent = dims ? (*dims)[first + i] : -1;
+        fits = scale.dims[i] > 0 && (extent < 0 || extent == scale.dims[i]);
+        shape.extents[static_cast<std::size_t>(shape.rank++)] = scale.dims[i];
+    }
+    if (!fits)
+        throw Error("the scale has shape " + describe_shape(scale.dims) + ", expected the axes from " +
+                    std::to_string(axis) + " on of " + (dims ? describe_shape(*dims) : "the input"));
+    return shape;
+}
+
+INTQ_INLINE void layer_normalization(NodeImport& node) {
+    node.expect_inputs(2, 3);
+    graph::Node& x = node.value(0);
+    if (const std::int64_t type = node.integer("stash_type", 1); type != 1)
+        throw Error("stash_type " + std::to_string(type) + " is not supported; expected 1, float32");
+    const FileTensor& scale = node.float_constant(1, "scale");
+    const Shape shape = normalized_shape(node, scale);
+    const auto module = std::make_shared<nn::LayerNorm>(shape, static_cast<double>(node.number("epsilon", 1e-5f)));
+    module->tensor("weight") = to_tensor(scale, shape);
+    if (node.has_input(2)) {
+        const FileTensor& bias = node.float_constant(2, "bias");
+        if (bias.dims != scale.dims)
+            throw Error("the bias has shape " + describe_shape(bias.dims) + ", the scale " +
+                        describe_shape(scale.dims));
+        module->tensor("bias") = to_tensor(bias, shape);
+    }
+    node.call_module(module, {x}, node.dims(0));
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+#endif  // INTQ_DEFINES(interop_onnx_operators)
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_NORM_HPP

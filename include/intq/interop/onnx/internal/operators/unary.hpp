@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+//
+// ONNX operators of one element: Relu, Clip, and those of the table of nn/float_operators/unary.hpp. Layer: interop.
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP
+
+#include <memory>
+
+#include "intq/core/op_params.hpp"
+#include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#include "intq/nn/float_operators/unary.hpp"
+#include "intq/nn/functional/unary.hpp"
+#include "intq/nn/layers/unary.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+/// A function with a module of its own and no attribute.
+template <TableFunction function> void unary_module(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    node.call_module(std::make_shared<nn::UnaryLayer<function>>(), {node.value(0)}, node.dims(0));
+}
+
+/// A function that PyTorch has no module for.
+template <TableFunction function> void unary_function(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    node.call_function(nn::unary_function<function>, {node.value(0)}, node.dims(0));
+}
+
+/// A function with the attribute alpha: LeakyRelu and Elu.
+template <TableFunction function> void unary_with_alpha(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const auto otherwise = static_cast<float>(nn::float_operators::unary_row(function).default_parameter);
+    const auto alpha = static_cast<double>(node.number("alpha", otherwise));
+    node.call_module(std::make_shared<nn::UnaryLayer<function>>(alpha), {node.value(0)}, node.dims(0));
+}
+
+void relu(NodeImport& node);
+void clip(NodeImport& node);
+
+/// Of a value and a constant of one element: a clip with one bound.
+void minimum(NodeImport& node);
+void maximum(NodeImport& node);
+
+/// clamp(alpha·x + beta, 0, 1) with beta = 1/2, the default; PyTorch's is the one of alpha = 1/6.
+void hard_sigmoid(NodeImport& node);
+
+void gelu(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <cmath>
+#    include <cstddef>
+#    include <limits>
+#    include <optional>
+#    include <span>
+#    include <string>
+#    include <utility>
+
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/internal/operators/quantize.hpp"
+#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/layers/move.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void relu(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    node.call_module(std::make_shared<nn::ReLU>(), {node.value(0)}, node.dims(0));
+}
+
+/// A limit of Clip. A limit that no finite number crosses is none.
+INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t i, const char* what, float none) {
+    if (!node.has_input(i)) return std::nullopt;
+    const FileTensor& tensor = node.constant(i, what);
+    const std::span<const float> values = tensor.as<float>();
+    if (values.size() != 1)
+        throw Error(std::string("the ") + what + " has " + std::to_string(values.size()) + " elements, expected 1");
+    if (std::isnan(values[0])) throw Error(std::string("the ") + what + " is NaN");
+    return none > 0 ? (values[0] >= none ? std::nullopt : std::optional(values[0]))
+                    : (values[0] <= none ? std::nullopt : std::optional(values[0]));
+}
+
+/// Input x of the node between bounds, as the module or function that is nearest.
+INTQ_INLINE void keep_between(NodeImport& node, std::size_t x, std::optional<float> low, std::optional<float> high) {
+    const bool from_zero = low && *low == 0.0f;
+    nn::ModulePtr module;
+    if (from_zero && high && *high == 6.0f) module = std::make_shared<nn::ReLU6>();
+    if (from_zero && !high) module = std::make_shared<nn::ReLU>();
+    if (!low && !high) module = std::make_shared<nn::Identity>();
+    if (module == nullptr) {
+        const auto limit = [](std::optional<float> value) {
+            return value ? graph::Argument(static_cast<double>(*value)) : graph::Argument();
+        };
+        return node.call_function(nn::clamp_function, {node.value(x), limit(low), limit(high)}, node.dims(x));
+    }
+    node.call_module(module, {node.value(x)}, node.dims(x));
+}
+
+INTQ_INLINE void clip(NodeImport& node) {
+    node.expect_inputs(1, 3);
+    if (node.any_value(0, "input").codes != DType::none) return clip_codes(node);
+    constexpr float largest = (std::numeric_limits<float>::max)();
+    const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
+    keep_between(node, 0, low, high);
+}
+
+/// The bound of a minimum or maximum, and which input it bounds. Refuses two values, and a constant of several
+/// elements.
+INTQ_INLINE std::pair<std::size_t, float> bound_beside(const NodeImport& node) {
+    if (node.input_count() != 2)
+        throw Error(std::to_string(node.input_count()) + " operands are given; supported are a value and a constant");
+    const std::size_t c = node.is_constant(0) ? 0 : 1;
+    const auto values = node.constant(c, "bound").as<float>();
+    const Dims& dims = node.dims(1 - c);
+    if (values.size() != 1 || (dims && node.constant(c, "bound").dims.size() > dims->size()))
+        throw Error("the constant has the shape " + describe_shape(node.constant(c, "bound").dims) +
+                    "; supported is one bound for all elements");
+    if (std::isnan(values[0])) throw Error("the bound is NaN");
+    return {1 - c, values[0]};
+}
+
+/// A bound that no finite number crosses is none.
+INTQ_INLINE std::optional<float> some_bound(float bound) {
+    return std::fabs(bound) < (std::numeric_limits<float>::max)() ? std::optional(bound) : std::nullopt;
+}
+
+INTQ_INLINE void minimum(NodeImport& node) {
+    const auto [x, bound] = bound_beside(node);
+    keep_between(node, x, std::nullopt, some_bound(bound));
+}
+
+INTQ_INLINE void maximum(NodeImport& node) {
+    const auto [x, bound] = bound_beside(node);
+    keep_between(node, x, some_bound(bound), std::nullopt);
+}
+
+INTQ_INLINE void hard_sigmoid(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const float alpha = node.number("alpha", 0.2f), beta = node.number("beta", 0.5f);
+    if (!(alpha > 0.0f && std::isfinite(alpha)) || beta != 0.5f)
+        throw Error("alpha is " + std::to_string(alpha) + " and beta " + std::to_string(beta) +
+                    "; supported are a positive alpha and the beta 1/2");
+    // The float of 1/6 is PyTorch's, whose slope is exact.
+    const double slope = alpha == 1.0f / 6 ? 1.0 : 6.0 * static_cast<double>(alpha);
+    node.call_module(std::make_shared<nn::Hardsigmoid>(slope), {node.value(0)}, node.dims(0));
+}
+
+INTQ_INLINE void gelu(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    node.call_module(std::make_shared<nn::GELU>(node.text("approximate", "none")), {node.value(0)}, node.dims(0));
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+#endif  // INTQ_DEFINES(interop_onnx_operators)
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP

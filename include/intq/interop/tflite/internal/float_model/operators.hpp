@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT
+//
+// The table of the TFLite operators that are read in models of real numbers. Layer: interop (docs/design.md section
+// 10).
+#ifndef INTQ_INTEROP_TFLITE_INTERNAL_FLOAT_MODEL_OPERATORS_HPP
+#define INTQ_INTEROP_TFLITE_INTERNAL_FLOAT_MODEL_OPERATORS_HPP
+
+#include <cstdint>
+
+#include "intq/interop/tflite/internal/float_model/float_import.hpp"
+#include "intq/interop/tflite/internal/read/names.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace float_model {
+
+void conv_2d(FloatImport& node);
+void depthwise_conv_2d(FloatImport& node);
+void transpose_conv(FloatImport& node);
+void fully_connected(FloatImport& node);
+void average_pool_2d(FloatImport& node);
+void max_pool_2d(FloatImport& node);
+void mean(FloatImport& node);
+void add(FloatImport& node);
+void sub(FloatImport& node);
+void mul(FloatImport& node);
+void relu(FloatImport& node);
+void relu6(FloatImport& node);
+void relu_n1_to_1(FloatImport& node);
+void logistic(FloatImport& node);
+void tanh(FloatImport& node);
+void hard_swish(FloatImport& node);
+void leaky_relu(FloatImport& node);
+void softmax(FloatImport& node);
+void reshape(FloatImport& node);
+void transpose(FloatImport& node);
+void slice(FloatImport& node);
+void concatenation(FloatImport& node);
+void pad(FloatImport& node);
+void mirror_pad(FloatImport& node);
+void resize_bilinear(FloatImport& node);
+void resize_nearest_neighbor(FloatImport& node);
+
+}  // namespace float_model
+
+struct FloatOperator {
+    std::int32_t code;
+    const char* name;
+    void (*import)(FloatImport&);
+};
+
+/// An operator is one row.
+inline constexpr FloatOperator float_operators[] = {
+    {0, "ADD", &float_model::add},
+    {1, "AVERAGE_POOL_2D", &float_model::average_pool_2d},
+    {2, "CONCATENATION", &float_model::concatenation},
+    {3, "CONV_2D", &float_model::conv_2d},
+    {4, "DEPTHWISE_CONV_2D", &float_model::depthwise_conv_2d},
+    {9, "FULLY_CONNECTED", &float_model::fully_connected},
+    {14, "LOGISTIC", &float_model::logistic},
+    {17, "MAX_POOL_2D", &float_model::max_pool_2d},
+    {18, "MUL", &float_model::mul},
+    {19, "RELU", &float_model::relu},
+    {20, "RELU_N1_TO_1", &float_model::relu_n1_to_1},
+    {21, "RELU6", &float_model::relu6},
+    {22, "RESHAPE", &float_model::reshape},
+    {23, "RESIZE_BILINEAR", &float_model::resize_bilinear},
+    {25, "SOFTMAX", &float_model::softmax},
+    {28, "TANH", &float_model::tanh},
+    {34, "PAD", &float_model::pad},
+    {39, "TRANSPOSE", &float_model::transpose},
+    {40, "MEAN", &float_model::mean},
+    {41, "SUB", &float_model::sub},
+    {43, "SQUEEZE", &float_model::reshape},
+    {65, "SLICE", &float_model::slice},
+    {67, "TRANSPOSE_CONV", &float_model::transpose_conv},
+    {70, "EXPAND_DIMS", &float_model::reshape},
+    {97, "RESIZE_NEAREST_NEIGHBOR", &float_model::resize_nearest_neighbor},
+    {98, "LEAKY_RELU", &float_model::leaky_relu},
+    {100, "MIRROR_PAD", &float_model::mirror_pad},
+    {117, "HARD_SWISH", &float_model::hard_swish},
+};
+static_assert(detail::are_named(float_operators), "a row has another name than the schema's");
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_tflite_float_model)
+
+#    include <algorithm>
+#    include <string>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/tflite/internal/nodes/window.hpp"
+#    include "intq/interop/tflite/internal/read/fields.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace float_model {
+
+INTQ_INLINE Dims image_dims(const FloatImport& node, std::size_t i) {
+    const Dims& dims = node.input(i).dims;
+    if (dims.size() != 4)
+        throw Error("its input " + in_quotes(node.input(i).name) + " has the shape " + describe_dims(dims) +
+                    ", expected 4 axes");
+    return dims;
+}
+
+INTQ_INLINE Integers pads_of(const Padding2d& p) { return {p.top, p.left, p.bottom, p.right}; }
+
+/// Weight, bias and window of a convolution, whose weight is given as (O, I/groups, KH, KW).
+INTQ_INLINE void convolve(FloatImport& node, const Window2d& window, std::int64_t groups, std::vector<float> weight,
+                          Dims dims, int activation_field) {
+    std::vector<std::string> inputs{node.value(), node.floats("weight", std::move(weight), std::move(dims))};
+    if (node.has(2)) inputs.push_back(node.floats("bias", node.elements(2), node.input(2).dims));
+    const auto& [kernel, stride, padding, dilation] = window;
+    node.set(node.node("Conv", std::move(inputs),
+                       {{"dilations", Integers{dilation.height, dilation.width}},
+                        {"group", groups},
+                        {"pads", pads_of(padding)},
+                        {"strides", Integers{stride.height, stride.width}}}),
+             node.activation(activation_field));
+}
+
+template <class Options> Window2d conv_window(const FloatImport& node, const Dims& in, const Dims& weight) {
+    return padded_window(node.options(), in,
+                         {{weight[1], weight[2]},
+                          {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
+                          {},
+                          {node.option(Options::dilation_h, 1), node.option(Options::dilation_w, 1)}},
+                         Options::padding);
+}
+
+INTQ_INLINE void conv_2d(FloatImport& node) {
+    const Dims in = image_dims(node, 0), w = image_dims(node, 1);  // OHWI
+    if (w[3] < 1 || in[3] % w[3] != 0) throw Error("a weight of shape " + describe_dims(w) + " does not fit");
+    convolve(node, conv_window<fields::Conv2D>(node, in, w), in[3] / w[3], moved(node.elements(1), w, {0, 3, 1, 2}),
+             {w[0], w[3], w[1], w[2]}, fields::Conv2D::activation);
+}
+
+INTQ_INLINE void depthwise_conv_2d(FloatImport& node) {
+    const Dims in = image_dims(node, 0), w = image_dims(node, 1);  // (1, H, W, O)
+    if (w[0] != 1 || in[3] < 1 || w[3] % in[3] != 0)
+        throw Error("a depthwise weight of shape " + describe_dims(w) + " does not fit");
+    convolve(node, conv_window<fields::DepthwiseConv2D>(node, in, w), in[3], moved(node.elements(1), w, {3, 0, 1, 2}),
+             {w[3], 1, w[1], w[2]}, fields::DepthwiseConv2D::activation);
+}
+
+INTQ_INLINE void transpose_conv(FloatImport& node) {
+    using Options = fields::TransposeConv;
+    const Dims in = image_dims(node, 2), w = image_dims(node, 1), out = node.output().dims;  // OHWI
+    if (out.size() != 4) throw Error("its output has the shape " + describe_dims(out) + ", expected 4 axes");
+    const Size2d stride{node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)};
+    throw_if_failed(check_window({{w[1], w[2]}, stride, {}, {1, 1}}, OpKind::conv2d), "its window");
+    const bool same = is_same(node.options(), Options::padding);
+    Integers pads(4), more(2);
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+        const index_t step = axis == 0 ? stride.height : stride.width;
+        const auto [before, after] = around(in[axis + 1], out[axis + 1], w[axis + 1], step, same);
+        const index_t reach = w[axis + 1] - 1;
+        pads[axis] = reach - before;
+        pads[axis + 2] = (std::max)(reach - after, index_t{0});
+        more[axis] = (std::max)(after - reach, index_t{0});
+    }
+    std::vector<std::string> inputs{
+        node.value(2), node.floats("weight", moved(node.elements(1), w, {3, 0, 1, 2}), {w[3], w[0], w[1], w[2]})};
+    if (node.has(3)) inputs.push_back(node.floats("bias", node.elements(3), node.input(3).dims));
+    node.set(node.node("ConvTranspose", std::move(inputs),
+                       {{"output_padding", more}, {"pads", pads}, {"strides", Integers{stride.height, stride.width}}}),
+             node.activation(Options::activation));
+}
+
+INTQ_INLINE void fully_connected(FloatImport& node) {
+    using Options = fields::FullyConnected;
+    const Dims w = node.input(1).dims, in = node.input().dims;
+    if (w.size() != 2 || w[1] < 1 || count_of(in) % w[1] != 0 || in.empty())
+        throw Error("a weight of shape " + describe_dims(w) + " does not fit an input of shape " + describe_dims(in));
+    if (node.options().number<std::int8_t>(Options::weights_format, 0) != 0)
+        throw Error("weights in another order than rows of inputs are not supported");
+    std::string x = node.in_file_order();
+    if (in.size() != 2 || in[1] != w[1]) x = node.node("Reshape", {x, node.whole("rows", {count_of(in) / w[1], w[1]})});
+    std::vector<std::string> inputs{x, node.floats("weight", node.elements(1), w)};
+    if (node.has(2)) inputs.push_back(node.floats("bias", node.elements(2), node.input(2).dims));
+    std::string y = node.node("Gemm", std::move(inputs), {{"transB", std::int64_t{1}}});
+    const Dims& out = node.output().dims;
+    if (out.size() != 2) {
+        y = node.node("Reshape", {y, node.whole("shape", Integers(out.begin(), out.end()))});
+        y = node.permute(y, to_channels_second(out.size()));
+    }
+    node.set(y, node.activation(Options::activation));
+}
+
+INTQ_INLINE void pool(FloatImport& node, const char* op_type) {
+    using Options = fields::Pool2D;
+    const Window2d window = padded_window(node.options(), image_dims(node, 0),
+                                          {{node.option(Options::height, 0), node.option(Options::width, 0)},
+                                           {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
+                                           {},
+                                           {1, 1}},
+                                          Options::padding);
+    node.set(node.node(op_type, {node.value()},
+                       {{"kernel_shape", Integers{window.kernel.height, window.kernel.width}},
+                        {"pads", pads_of(window.padding)},
+                        {"strides", Integers{window.stride.height, window.stride.width}}}),
+             node.activation(Options::activation));
+}
+
+INTQ_INLINE void average_pool_2d(FloatImport& node) { pool(node, "AveragePool"); }
+INTQ_INLINE void max_pool_2d(FloatImport& node) { pool(node, "MaxPool"); }
+
+// Axes that stay are moved into the order of the library behind the mean, unless they are there already.
+INTQ_INLINE void mean(FloatImport& node) {
+    const std::size_t rank = node.input().dims.size();
+    Integers axes;
+    std::vector<bool> gone(rank, false);
+    for (const std::int64_t axis : node.integers(1)) {
+        const int at = checked_axis(axis, rank);
+        if (!gone[static_cast<std::size_t>(at)]) axes.push_back(program_axis(at, rank));
+        gone[static_cast<std::size_t>(at)] = true;
+    }
+    const bool keeps = node.options().flag(fields::Reducer::keeps_dims);
+    std::string y =
+        node.node("ReduceMean", {node.value(), node.whole("axes", axes)}, {{"keepdims", std::int64_t{keeps ? 1 : 0}}});
+    if (keeps) return node.set(y);
+    // What stays, in the order in which the result has it; and where the library wants it.
+    Integers stays;
+    for (const std::int64_t axis : to_channels_second(rank))
+        if (!gone[static_cast<std::size_t>(axis)]) stays.push_back(axis);
+    Integers sorted = stays, order;
+    std::sort(sorted.begin(), sorted.end());
+    for (const std::int64_t axis : to_channels_second(sorted.size()))
+        order.push_back(std::find(stays.begin(), stays.end(), sorted[static_cast<std::size_t>(axis)]) - stays.begin());
+    node.set(node.permute(y, order));
+}
+
+INTQ_INLINE void two(FloatImport& node, const char* op_type, int activation_field) {
+    const std::size_t rank = node.output().dims.size();
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+        if (!node.input(i).is_constant() && node.input(i).dims.size() != rank)
+            throw Error("operands of different numbers of axes are not supported");
+    const std::string x = node.value(0);
+    node.set(node.node(op_type, {x, node.value(1)}), node.activation(activation_field));
+}
+
+INTQ_INLINE void add(FloatImport& node) { two(node, "Add", fields::Add::activation); }
+INTQ_INLINE void sub(FloatImport& node) { two(node, "Sub", fields::Sub::activation); }
+INTQ_INLINE void mul(FloatImport& node) { two(node, "Mul", fields::Mul::activation); }
+
+INTQ_INLINE void relu(FloatImport& node) { node.set(node.value(), FusedActivation::relu); }
+INTQ_INLINE void relu6(FloatImport& node) { node.set(node.value(), FusedActivation::relu6); }
+INTQ_INLINE void relu_n1_to_1(FloatImport& node) { node.set(node.value(), FusedActivation::relu_n1_to_1); }
+INTQ_INLINE void logistic(FloatImport& node) { node.set(node.node("Sigmoid", {node.value()})); }
+INTQ_INLINE void tanh(FloatImport& node) { node.set(node.node("Tanh", {node.value()})); }
+INTQ_INLINE void hard_swish(FloatImport& node) { node.set(node.node("HardSwish", {node.value()})); }
+INTQ_INLINE void leaky_relu(FloatImport& node) {
+    const float alpha = node.options().number<float>(fields::LeakyRelu::alpha, 0.0f);
+    node.set(node.node("LeakyRelu", {node.value()}, {{"alpha", alpha}}));
+}
+
+INTQ_INLINE void softmax(FloatImport& node) {
+    if (const float beta = node.options().number<float>(fields::Softmax::beta, 0.0f); beta != 1.0f)
+        throw Error("its beta is " + std::to_string(beta) + ", expected 1");
+    const std::size_t rank = node.input().dims.size();
+    node.set(node.node("Softmax", {node.value()}, {{"axis", std::int64_t{rank < 2 ? 0 : 1}}}));
+}
+
+INTQ_INLINE void reshape(FloatImport& node) {
+    const Dims& out = node.output().dims;
+    if (count_of(out) != count_of(node.input().dims))
+        throw Error("a tensor of shape " + describe_dims(node.input().dims) + " cannot become one of shape " +
+                    describe_dims(out));
+    node.set_from_file_order(
+        node.node("Reshape", {node.in_file_order(), node.whole("shape", Integers(out.begin(), out.end()))}));
+}
+
+INTQ_INLINE void transpose(FloatImport& node) {
+    const std::size_t rank = node.input().dims.size();
+    const Integers order = node.integers(1);
+    if (order.size() != rank) throw Error("it orders another number of axes than the input has");
+    Integers turned;
+    for (const std::int64_t axis : to_channels_second(rank))
+        turned.push_back(program_axis(checked_axis(order[static_cast<std::size_t>(axis)], rank), rank));
+    node.set(node.permute(node.value(), turned));
+}
+
+INTQ_INLINE void slice(FloatImport& node) {
+    const Integers begin = node.integers(1), size = node.integers(2);
+    const Dims& dims = node.input().dims;
+    if (begin.size() != dims.size() || size.size() != dims.size())
+        throw Error("it has another number of begins or sizes than the input has axes");
+    Integers starts, ends, axes;
+    for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+        starts.push_back(begin[axis]);
+        ends.push_back(size[axis] < 0 ? dims[axis] : begin[axis] + size[axis]);
+        axes.push_back(program_axis(static_cast<int>(axis), dims.size()));
+    }
+    node.set(node.node(
+        "Slice", {node.value(), node.whole("starts", starts), node.whole("ends", ends), node.whole("axes", axes)}));
+}
+
+INTQ_INLINE void concatenation(FloatImport& node) {
+    std::vector<std::string> inputs;
+    const std::size_t rank = node.output().dims.size();
+    for (std::size_t i = 0; i < node.input_count(); ++i) inputs.push_back(node.value(i));
+    const int axis = checked_axis(node.option(fields::Concatenation::axis, 0), rank);
+    node.set(node.node("Concat", std::move(inputs), {{"axis", std::int64_t{program_axis(axis, rank)}}}),
+             node.activation(fields::Concatenation::activation));
+}
+
+/// The second input of PAD in ONNX's order: before all axes, then behind them.
+INTQ_INLINE std::string amounts_of(FloatImport& node) {
+    const Integers amounts = node.integers(1);
+    const std::size_t rank = node.input().dims.size();
+    if (amounts.size() != 2 * rank) throw Error("it has another number of amounts than two for each axis");
+    Integers pads;
+    for (const std::size_t end : {std::size_t{0}, std::size_t{1}})
+        for (const std::int64_t axis : to_channels_second(rank))
+            pads.push_back(amounts[2 * static_cast<std::size_t>(axis) + end]);
+    return node.whole("pads", pads);
+}
+
+INTQ_INLINE void pad(FloatImport& node) { node.set(node.node("Pad", {node.value(), amounts_of(node)})); }
+
+INTQ_INLINE void mirror_pad(FloatImport& node) {
+    if (node.options().number<std::int8_t>(fields::MirrorPad::mode, 0) != 0)
+        throw Error("its mode is not REFLECT; SYMMETRIC, which repeats the outermost cell, is not supported");
+    node.set(node.node("Pad", {node.value(), amounts_of(node)}, {{"mode", std::string("reflect")}}));
+}
+
+INTQ_INLINE std::string resize(FloatImport& node, const char* mode, const char* place, const char* nearest) {
+    const Dims out = node.output().dims;
+    if (out.size() != 4 || image_dims(node, 0).size() != 4) throw Error("its output has no 4 axes");
+    std::vector<onnx::Attribute> attributes{{"mode", std::string(mode)},
+                                            {"coordinate_transformation_mode", std::string(place)}};
+    if (nearest != nullptr) attributes.push_back({"nearest_mode", std::string(nearest)});
+    return node.node("Resize", {node.value(), "", "", node.whole("sizes", {out[0], out[3], out[1], out[2]})},
+                     std::move(attributes));
+}
+
+INTQ_INLINE void resize_bilinear(FloatImport& node) {
+    using Options = fields::ResizeBilinear;
+    const bool corners = node.options().flag(Options::align_corners);
+    if (!corners && !node.options().flag(Options::half_pixel))
+        throw Error("it has neither half_pixel_centers nor align_corners, which is not supported");
+    node.set(resize(node, "linear", corners ? "align_corners" : "half_pixel", nullptr));
+}
+
+INTQ_INLINE void resize_nearest_neighbor(FloatImport& node) {
+    using Options = fields::ResizeNearest;
+    if (node.options().flag(Options::align_corners)) throw Error("it has align_corners, which is not supported");
+    const bool half_pixel = node.options().flag(Options::half_pixel);
+    node.set(
+        resize(node, "nearest", half_pixel ? "half_pixel" : "asymmetric", half_pixel ? "round_prefer_ceil" : "floor"));
+}
+
+}  // namespace float_model
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+#endif  // INTQ_DEFINES(interop_tflite_float_model)
+#endif  // INTQ_INTEROP_TFLITE_INTERNAL_FLOAT_MODEL_OPERATORS_HPP

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+//
+// ADD, SUB and MUL, of which one operand may be a constant; RELU and its like. Layer: interop.
+#ifndef INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_ELEMENTWISE_HPP
+#define INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_ELEMENTWISE_HPP
+
+#include "intq/interop/tflite/internal/nodes/operator_import.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace operators {
+
+void add(OperatorImport& node);
+void sub(OperatorImport& node);
+void mul(OperatorImport& node);
+void relu(OperatorImport& node);
+void relu6(OperatorImport& node);
+void relu_n1_to_1(OperatorImport& node);
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_tflite_operators)
+
+#    include <optional>
+#    include <string>
+
+#    include "intq/arith/elementwise.hpp"
+#    include "intq/arith/ieee.hpp"
+#    include "intq/arith/make_requantize.hpp"
+#    include "intq/arith/requantize.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/layout.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/interop/tflite/internal/read/fields.hpp"
+#    include "intq/interop/tflite/internal/read/model.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/flatbuffer.hpp"
+#    include "intq/kernels/streaming/elementwise_call.hpp"
+#    include "intq/program/program_builder.hpp"
+#    include "intq/quantization/operators/elementwise.hpp"
+#    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace operators {
+
+/// Codes of a constant.
+INTQ_INLINE std::vector<std::int32_t> constant_codes(const FileTensor& tensor) {
+    const io::FlatBytes bytes(tensor.data);
+    std::vector<std::int32_t> codes;
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(tensor.size()); ++i)
+        codes.push_back(tensor.dtype == DType::int8 ? bytes.number<std::int8_t>(i) : bytes.number<std::int16_t>(2 * i));
+    return codes;
+}
+
+/// A constant as an operand of one of `rank` axes; its first one is that of the samples, for which it is the same.
+INTQ_INLINE std::int32_t constant_operand(OperatorImport& node, std::size_t i, std::size_t rank) {
+    const FileTensor& file = node.input(i);
+    Dims dims = file.dims;
+    if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), 1);
+    if (dims.size() > rank || dims[0] != 1)
+        throw Error("the constant operand " + in_quotes(file.name) + " of shape " + describe_dims(file.dims) +
+                    " is not the same for each sample");
+    const OwnedQParams qparams = node.qparams(file);
+    node.count_copied(file.data.size());
+    Tensor codes = Tensor::empty(program_shape(dims), file.dtype, Layout::channels_last);
+    index_t at = 0;
+    for (const std::int32_t code : constant_codes(file)) {
+        if (file.dtype == DType::int8)
+            reinterpret_cast<std::int8_t*>(codes.data())[at++] = static_cast<std::int8_t>(code);
+        else
+            reinterpret_cast<std::int16_t*>(codes.data())[at++] = static_cast<std::int16_t>(code);
+    }
+    return quantization::add_constant(node.builder(), codes, qparams, node.layer("constant"));
+}
+
+/// Both operands with one rank: TFLite puts extents of 1 before the shorter shape.
+INTQ_INLINE std::pair<std::int32_t, std::int32_t> operands(OperatorImport& node) {
+    node.require_inputs(2, 2);
+    if (node.is_constant(0) && node.is_constant(1)) throw Error("both operands are constants");
+    const std::size_t rank = node.output_dims().size();
+    const auto operand = [&](std::size_t i) {
+        if (node.is_constant(i)) return constant_operand(node, i, rank);
+        Dims dims = node.input(i).dims;
+        if (dims.size() < rank) {
+            const bool is_batched = !dims.empty() && dims.size() + 1 < rank && dims[0] != 1;
+            if (is_batched && node.output_dims()[0] != 1)
+                throw Error("the operand " + in_quotes(node.input(i).name) + " of shape " + describe_dims(dims) +
+                            " does not keep axis 0, that of the samples, as a program does");
+            dims.insert(dims.begin(), rank - dims.size(), 1);
+        } else {
+            dims = node.dims(i);
+        }
+        if (dims[0] != node.output_dims()[0])
+            throw Error("the operand " + in_quotes(node.input(i).name) + " of shape " + describe_dims(dims) +
+                        " is repeated for each sample, which a program does not do");
+        return node.shaped(i, dims);
+    };
+    const std::int32_t x = operand(0);
+    return {x, operand(1)};
+}
+
+INTQ_INLINE void sum(OperatorImport& node, OpKind op, int activation_field, int powers_field) {
+    if (node.output().dtype == DType::int16 && node.options().flag(powers_field, true))
+        throw Error(std::string("an int16 ") + name_of(op) +
+                    " with scales that are powers of two (pot_scale_int16) has other arithmetic than a program; "
+                    "convert the model without it");
+    const auto [x, y] = operands(node);
+    node.set(quantization::add_sum(node.builder(), op, x, y, node.output_qparams(),
+                                   node.codes(node.activation(activation_field)), node.layer()));
+}
+
+INTQ_INLINE void add(OperatorImport& node) {
+    sum(node, OpKind::add, fields::Add::activation, fields::Add::powers_of_two);
+}
+INTQ_INLINE void sub(OperatorImport& node) {
+    sum(node, OpKind::sub, fields::Sub::activation, fields::Sub::powers_of_two);
+}
+
+INTQ_INLINE void mul(OperatorImport& node) {
+    const auto [x, y] = operands(node);
+    // LiteRT multiplies and divides the scales in float32.
+    const float s_x = node.builder().at(x).qparams.scale(), s_y = node.builder().at(y).qparams.scale();
+    const float real = arith::fdiv(arith::fmul(s_x, s_y), node.output_qparams().scale());
+    const auto multiplier = value_or_throw(arith::quantize_multiplier(static_cast<double>(real)), "its scales");
+    node.set(quantization::add_mul(node.builder(), x, y, node.output_qparams(),
+                                   node.codes(node.activation(fields::Mul::activation)), multiplier, node.layer()));
+}
+
+// An output of another scale is requantized by the quotient of the scales in float32, and clamped.
+INTQ_INLINE void clamp_codes(OperatorImport& node, FusedActivation activation) {
+    node.require_inputs(1, 1);
+    const OwnedQParams in = node.qparams(node.input()), out = node.output_qparams();
+    const arith::OutputCodes codes = node.codes(activation);
+    if (in == out) return node.set(quantization::add_clamp(node.builder(), node.x(), codes, node.layer()));
+    const auto multiplier = value_or_throw(
+        arith::quantize_multiplier(static_cast<double>(arith::fdiv(in.scale(), out.scale()))), "its scales");
+    node.set(quantization::add_requantize(node.builder(), node.x(), out, codes, multiplier, node.layer()));
+}
+
+INTQ_INLINE void relu(OperatorImport& node) { clamp_codes(node, FusedActivation::relu); }
+INTQ_INLINE void relu6(OperatorImport& node) { clamp_codes(node, FusedActivation::relu6); }
+INTQ_INLINE void relu_n1_to_1(OperatorImport& node) { clamp_codes(node, FusedActivation::relu_n1_to_1); }
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+#endif  // INTQ_DEFINES(interop_tflite_operators)
+#endif  // INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_ELEMENTWISE_HPP

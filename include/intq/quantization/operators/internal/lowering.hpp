@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+//
+// Lowering: what a Step asks and says while a converted model becomes a program. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_INTERNAL_LOWERING_HPP
+#define INTQ_QUANTIZATION_OPERATORS_INTERNAL_LOWERING_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "intq/arith/requantize.hpp"
+#include "intq/core/layout.hpp"
+#include "intq/core/op_kind.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/kernels/table/rows.hpp"
+#include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/image_input.hpp"
+#include "intq/quantization/operators/moved_view.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+/// The program under construction, and which of its tensors each tensor of the model became.
+class Lowering {
+public:
+    /// @param images  inputs that the program takes as pixels
+    /// @throws Error for kernels of another target than the model was converted for; as find_image_inputs()
+    Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch,
+             std::span<const ImageInput> images = {});
+
+    const QuantizedGraph& quantized() const noexcept { return quantized_; }
+    program::ProgramBuilder& builder() noexcept { return builder_; }
+
+    /// The program's tensor for an input of a node.
+    std::int32_t input(const QuantizedNode& node, std::size_t i = 0) { return tensor(node.inputs.at(i)); }
+    const OwnedQParams& qparams(const QuantizedNode& node) const { return quantized_.output(node).qparams; }
+    static program::LayerName layer(const QuantizedNode& node);
+    /// The codes that a node may give: those of its grid, between the bounds of the clip that alone reads them and has
+    /// the same grid. That clip then has nothing left to do.
+    arith::OutputCodes output_codes(const QuantizedNode& node, Activation activation = Activation::none);
+    /// Whether output_codes() gave the codes of a tensor the bounds of the clip behind it.
+    bool is_bounded(int tensor) const { return bounded_.count(tensor) != 0; }
+    /// Says that a node's output is its input, in whatever form that is.
+    void pass(const QuantizedNode& node);
+    /// Says which tensor of the program is a node's output.
+    void set(const QuantizedNode& node, std::int32_t tensor) { tensors_[node.output] = tensor; }
+
+    /// Says that a node's output is its image input as a vector; a change of layout is written only where something
+    /// else than a linear layer reads it.
+    void set_flattened_image(const QuantizedNode& node) { images_[node.output] = {node.inputs[0], layer(node)}; }
+    /// The image that a tensor is a flattened one of; nothing for another tensor.
+    std::optional<int> image_behind(int tensor) const;
+
+    /// What a tensor of the model is as codes that no instruction moved yet.
+    MovedView view(int index);
+    /// Moves them, with the type and scale of the view's source.
+    std::int32_t write_view(const MovedView& view, OpKind op, const program::LayerName& layer) {
+        return write({view, op, layer});
+    }
+    /// Says that a node's output is codes at other places, which are moved where an operator reads them.
+    ///
+    /// @param op  slice, permute or reshape: of the instruction that moves them
+    void set_view(const QuantizedNode& node, OpKind op, const MovedView& view);
+    /// The same of what `change` makes of the input's view. Where it has no form, the codes are moved first.
+    using ViewChange = std::function<std::optional<MovedView>(const MovedView&)>;
+    void set_changed_view(const QuantizedNode& node, OpKind op, const ViewChange& change);
+
+    /// Says which tensor of the program is a node's output, by rows: row_major, as linear layers read and write tensors
+    /// of rank 3 and more. A change of layout is written only where something else reads it.
+    void set_rows(const QuantizedNode& node, std::int32_t tensor) { rows_[node.output] = {tensor, layer(node)}; }
+    /// Whether a tensor of the model was made by rows.
+    bool is_by_rows(int index) const { return rows_.count(index) != 0; }
+    /// The program's tensor for a tensor of the model, by rows.
+    std::int32_t rows(int index, const program::LayerName& reader);
+
+    /// The program's tensor for a tensor of the model; images are channels last.
+    std::int32_t tensor(int index);
+    /// The same in the layout that it has, for an output of the program.
+    std::int32_t output(int index);
+    /// The program's tensor for a tensor of the model, if an instruction so far writes it, or it is an input.
+    std::optional<std::int32_t> written(int index) const;
+    void add_input(int index);
+    /// The pixels that an input of the program is; null for another tensor.
+    const ImageInput* image(int index) const;
+
+private:
+    struct FlattenedImage {
+        int tensor;
+        program::LayerName layer;
+    };
+    struct Rows {
+        std::int32_t tensor;
+        program::LayerName layer;
+    };
+    struct Moved {
+        MovedView view;
+        OpKind op;
+        program::LayerName layer;
+    };
+    std::int32_t write(const Moved& moved);
+    const QuantizedNode* only_reader(int tensor) const;
+
+    const QuantizedGraph& quantized_;
+    program::ProgramBuilder builder_;
+    std::map<int, std::int32_t> tensors_;
+    std::map<int, FlattenedImage> images_;
+    std::map<int, Rows> rows_;
+    std::map<int, Moved> views_;
+    std::map<int, ImageInput> pixels_;
+    std::set<int> bounded_;
+};
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <algorithm>
+#    include <string>
+#    include <string_view>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Lowering::Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch,
+                               std::span<const ImageInput> images)
+    : quantized_(quantized), builder_(table, max_batch), pixels_(find_image_inputs(quantized, images)) {
+    if (std::string_view(table.policy().name) != quantized.target.name)
+        throw Error(std::string("lower: the model was converted for the target ") + quantized.target.name +
+                    ", the kernels are those of " + table.policy().name);
+}
+
+INTQ_INLINE program::LayerName Lowering::layer(const QuantizedNode& node) { return {node.layer(), node.type}; }
+
+INTQ_INLINE const QuantizedNode* Lowering::only_reader(int tensor) const {
+    const QuantizedNode* reader = nullptr;
+    for (const QuantizedNode& node : quantized_.nodes) {
+        if (std::find(node.inputs.begin(), node.inputs.end(), tensor) == node.inputs.end()) continue;
+        if (reader != nullptr) return nullptr;
+        reader = &node;
+    }
+    const auto& outputs = quantized_.outputs;
+    return std::find(outputs.begin(), outputs.end(), tensor) == outputs.end() ? reader : nullptr;
+}
+
+INTQ_INLINE arith::OutputCodes Lowering::output_codes(const QuantizedNode& node, Activation activation) {
+    const QuantizedTensor& output = quantized_.output(node);
+    arith::OutputCodes codes = program::ProgramBuilder::output_codes(output.qparams.view(), activation);
+    const QuantizedNode* const reader = only_reader(node.output);
+    if (reader == nullptr || !(quantized_.output(*reader).qparams == output.qparams)) return codes;
+    const std::optional<arith::OutputCodes> bounds = reader->step->bounds_on(output.qparams, builder_.target());
+    if (!bounds) return codes;
+    codes.lowest = (std::max)(codes.lowest, bounds->lowest);
+    codes.highest = (std::max)(codes.lowest, (std::min)(codes.highest, bounds->highest));
+    bounded_.insert(node.output);
+    return codes;
+}
+
+INTQ_INLINE void Lowering::pass(const QuantizedNode& node) {
+    const int input = node.inputs.at(0);
+    if (const auto made = rows_.find(input); made != rows_.end() && tensors_.count(input) == 0)
+        rows_[node.output] = made->second;
+    else
+        tensors_[node.output] = tensor(input);
+}
+
+INTQ_INLINE std::optional<int> Lowering::image_behind(int tensor) const {
+    const auto found = images_.find(tensor);
+    return found == images_.end() ? std::nullopt : std::optional(found->second.tensor);
+}
+
+INTQ_INLINE void Lowering::add_input(int index) {
+    const QuantizedTensor& tensor = quantized_.tensor(index);
+    Shape per_image;
+    for (int axis = 1; axis < tensor.shape.rank; ++axis)
+        per_image.extents[static_cast<std::size_t>(per_image.rank++)] = tensor.shape[axis];
+    const bool by_rows = tensor.qparams.is_per_channel() && tensor.qparams.axis != 1;
+    if (const ImageInput* pixels = image(index))
+        tensors_[index] = add_image_input(builder_, *pixels, per_image, tensor.name);
+    else if (tensor.dtype == DType::float32)
+        tensors_[index] = builder_.input(per_image, tensor.name);
+    else if (!by_rows)
+        tensors_[index] = builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name);
+    else
+        rows_[index] = {builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name, Layout::row_major),
+                        {}};
+}
+
+INTQ_INLINE const ImageInput* Lowering::image(int index) const {
+    const auto found = pixels_.find(index);
+    return found == pixels_.end() ? nullptr : &found->second;
+}
+
+INTQ_INLINE MovedView Lowering::view(int index) {
+    if (const auto known = views_.find(index); known != views_.end()) return known->second.view;
+    if (const auto image = image_behind(index); image && tensors_.count(index) == 0) {
+        const MovedView whole = view(*image);
+        if (const auto flat = whole.reshaped(Shape(whole.shape()[0], whole.shape().size() / whole.shape()[0])))
+            return *flat;
+    }
+    const std::int32_t source = tensor(index);
+    return {source, builder_.at(source).shape};
+}
+
+INTQ_INLINE void Lowering::set_view(const QuantizedNode& node, OpKind op, const MovedView& view) {
+    const DType dtype = builder_.at(view.source()).dtype;
+    builder_.check_use({op, dtype, DType::none, dtype}, layer(node));
+    views_.insert_or_assign(node.output, Moved{view, op, layer(node)});
+}
+
+INTQ_INLINE std::int32_t Lowering::write(const Moved& moved) {
+    const kernels::ArenaTensor from = builder_.at(moved.view.source());
+    const std::optional<kernels::MoveParams> move = moved.view.move();
+    if (!move) throw Error(moved.layer.name, "its codes come from more places than one instruction moves");
+    Shape shape = moved.view.shape();
+    shape[0] = from.shape[0];
+    return builder_.push(moved.op, {moved.view.source()}, builder_.tensor(from.dtype, shape, from.qparams, moved.layer),
+                         builder_.keep_params(*move), moved.layer);
+}
+
+INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op, const ViewChange& change) {
+    const int input = node.inputs.at(0);
+    const auto changed = [&](const MovedView& view) {
+        std::optional<MovedView> result = change(view);
+        return result && result->move() ? result : std::nullopt;
+    };
+    std::optional<MovedView> result = changed(view(input));
+    if (!result) {
+        const std::int32_t written = tensor(input);
+        const MovedView whole(written, builder_.at(written).shape);
+        result = changed(whole);
+        // A reshape that is none of the image's axes goes through a vector.
+        const Shape& shape = whole.shape();
+        const auto vector = whole.reshaped(Shape(shape[0], shape.size() / shape[0]));
+        program::LayerName between = layer(node);
+        between.name += ".vector";
+        if (!result) result = changed(MovedView(write({*vector, op, between}), vector->shape()));
+    }
+    set_view(node, op, *result);
+}
+
+INTQ_INLINE std::int32_t Lowering::rows(int index, const program::LayerName& reader) {
+    if (const auto known = rows_.find(index); known != rows_.end()) return known->second.tensor;
+    const std::int32_t made = builder_.change_layout(tensor(index), Layout::row_major, reader);
+    rows_[index] = {made, reader};
+    return made;
+}
+
+INTQ_INLINE std::int32_t Lowering::tensor(int index) {
+    if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
+    if (const auto moved = views_.find(index); moved != views_.end()) return tensors_[index] = write(moved->second);
+    if (const auto made = rows_.find(index); made != rows_.end())
+        return tensors_[index] = builder_.change_layout(made->second.tensor, Layout::channels_last, made->second.layer);
+    const FlattenedImage& image = images_.at(index);
+    return tensors_[index] = builder_.flatten(tensor(image.tensor), image.layer);
+}
+
+INTQ_INLINE std::optional<std::int32_t> Lowering::written(int index) const {
+    if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
+    if (const auto made = rows_.find(index); made != rows_.end()) return made->second.tensor;
+    return std::nullopt;
+}
+
+INTQ_INLINE std::int32_t Lowering::output(int index) {
+    const auto made = rows_.find(index);
+    return tensors_.count(index) == 0 && made != rows_.end() ? made->second.tensor : tensor(index);
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_operators)
+#endif  // INTQ_QUANTIZATION_OPERATORS_INTERNAL_LOWERING_HPP
