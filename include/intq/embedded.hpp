@@ -25,14 +25,21 @@
 #    pragma GCC diagnostic ignored "-Wshadow"
 #endif
 
-#include "intq/arith/quantized_multiplier.hpp"
+// Layers with weights, and operators without them on views of codes.
 #include "intq/kernels/conv/conv2d.hpp"
+#include "intq/kernels/views/views.hpp"
+
+// Real numbers to codes and back; the multiplier and the shift of a real factor.
+#include "intq/arith/quantized_multiplier.hpp"
 #include "intq/kernels/streaming/check_finite.hpp"
 #include "intq/kernels/streaming/fake_quantize.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
-#include "intq/kernels/views/views.hpp"
+
+// Ranges of data.
 #include "intq/observers/min_max.hpp"
 #include "intq/observers/moving_average.hpp"
+
+// Programs: from a file or a generated header, checked, run in an arena, tested.
+#include "intq/kernels/table/kernel_table.hpp"
 #include "intq/runtime/execute.hpp"
 #include "intq/runtime/generated.hpp"
 #include "intq/runtime/load_program.hpp"

@@ -31,7 +31,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///         of its own
 /// @throws Error naming the node by type, name and position ("node 7 of 23"): an operator, attribute, dtype or shape
 ///         that is not supported, an initializer that is missing, a graph that is not in order, or numbers beyond
-///         read/limits.hpp
+///         internal/read/limits.hpp
 std::shared_ptr<graph::GraphModule> import_model(const Model& model);
 
 /// An imported model, and what the file says of its layers, by the names of their modules.

@@ -49,9 +49,9 @@ onnx::Model to_onnx(const Model& model, const Limits& limits = {});
 #    include <vector>
 
 #    include "intq/interop/onnx/import.hpp"
+#    include "intq/interop/tflite/import.hpp"
 #    include "intq/interop/tflite/internal/float_model/float_import.hpp"
 #    include "intq/interop/tflite/internal/float_model/operators.hpp"
-#    include "intq/interop/tflite/import.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 

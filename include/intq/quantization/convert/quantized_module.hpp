@@ -109,8 +109,8 @@ private:
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/prepare/internal/check_lowering.hpp"
 #    include "intq/quantization/prepare/internal/prepared_call.hpp"
-#    include "intq/quantization/prepare/prepared_model.hpp"
 #    include "intq/quantization/prepare/internal/single_call.hpp"
+#    include "intq/quantization/prepare/prepared_model.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {

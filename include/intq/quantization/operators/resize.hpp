@@ -86,8 +86,8 @@ private:
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/resize.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
-#    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/internal/on_grid.hpp"
+#    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {

@@ -65,9 +65,9 @@ void find_refusals(graph::GraphModule& model, const arith::PolicyRecord& target,
 #    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
+#    include "intq/quantization/operators/internal/trial.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
-#    include "intq/quantization/operators/internal/trial.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

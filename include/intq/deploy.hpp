@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+//
+// A program as a file or as C++ source, for a board (docs/to_a_microcontroller.md).
+#ifndef INTQ_DEPLOY_HPP
+#define INTQ_DEPLOY_HPP
+
+// A program file, with golden runs.
+#include "intq/deploy/program_writer.hpp"
+
+// A header of constants.
+#include "intq/deploy/generate_cpp.hpp"
+
+// What the arena holds, and when.
+#include "intq/deploy/memory_report.hpp"
+
+// The library as one file.
+#include "intq/deploy/amalgamate.hpp"
+
+#endif  // INTQ_DEPLOY_HPP

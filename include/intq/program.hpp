@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+//
+// Programs: a lowered model with its memory, ready to run.
+#ifndef INTQ_PROGRAM_HPP
+#define INTQ_PROGRAM_HPP
+
+// The program, and its run on batches of samples.
+#include "intq/program/owned_program.hpp"
+
+// The kernels of a target on the best backend of this CPU.
+#include "intq/program/backends/best_table.hpp"
+#include "intq/program/float/best_backend.hpp"
+
+// Programs by hand, one instruction at a time.
+#include "intq/program/lifetimes.hpp"
+#include "intq/program/program_builder.hpp"
+
+#endif  // INTQ_PROGRAM_HPP
