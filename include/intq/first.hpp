@@ -4,9 +4,10 @@
 #ifndef INTQ_FIRST_HPP
 #define INTQ_FIRST_HPP
 
-// Read a float model, and print its graph.
+// Read a float model and its data; print its graph.
 #include "intq/graph/print.hpp"
 #include "intq/interop/onnx/import.hpp"
+#include "intq/tensor/npy.hpp"
 
 // Say what to quantize; prepare and calibrate it.
 #include "intq/quantization/modules/stubs.hpp"

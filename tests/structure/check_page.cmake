@@ -34,7 +34,7 @@ while(TRUE)
     file(WRITE "${source}" "${program}")
     # What includes the whole hosted half is not optimised, because its test waits for the compiler.
     set(optimise -O2)
-    if(program MATCHES "intq/intq.hpp")
+    if(program MATCHES "intq/(intq|first)[.]hpp")
         set(optimise -O0)
     endif()
     execute_process(COMMAND "${CXX}" -std=c++20 ${optimise} -Wall -Wextra -Werror "-I${INCLUDE}" ${command} "${source}" -o

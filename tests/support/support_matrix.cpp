@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Prints the README's support matrix from the constraint tables and the registry, or compares it.
+// Prints the support matrix of docs/support_matrix.md from the constraint tables and the registry, or compares it.
 //
-//   support_matrix                      prints it
-//   support_matrix --compare README.md  exit status 1 where the file's matrix differs
+//   support_matrix                 prints it
+//   support_matrix --compare FILE  exit status 1 where the file's matrix differs
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -135,7 +135,7 @@ int compare(const char* path) {
 int main(int argc, char** argv) {
     if (argc == 3 && std::string_view(argv[1]) == "--compare") return compare(argv[2]);
     if (argc != 1) {
-        std::cerr << "usage: support_matrix [--compare README.md]\n";
+        std::cerr << "usage: support_matrix [--compare FILE]\n";
         return 2;
     }
     std::cout << begin_mark << matrix() << end_mark;
