@@ -7,6 +7,11 @@
 // A float model, as a graph of modules.
 #include "intq/interop/onnx/import.hpp"
 
+// The file as it is, without meaning: read and written.
+#include "intq/interop/onnx/read/model.hpp"
+#include "intq/interop/onnx/read/read.hpp"
+#include "intq/interop/onnx/write/write.hpp"
+
 // A quantized model, as a converted one.
 #include "intq/interop/quantized_onnx/import_quantized.hpp"
 

@@ -7,6 +7,9 @@
 // A model of codes, as a program.
 #include "intq/interop/tflite/import.hpp"
 
+// What a small file may ask for.
+#include "intq/interop/tflite/read/limits.hpp"
+
 // A model of real numbers, as a graph of modules.
 #include "intq/interop/tflite/float_model.hpp"
 

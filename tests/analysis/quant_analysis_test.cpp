@@ -14,6 +14,7 @@
 
 #include "analysis/models.hpp"
 #include "intq/analysis/error_split.hpp"
+#include "intq/analysis/internal/compare_tables.hpp"
 #include "intq/analysis/model_profiler.hpp"
 #include "intq/analysis/tensor_statistics.hpp"
 #include "intq/graph/tracer.hpp"

@@ -22,7 +22,7 @@
 #include "intq/arith/litert.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/interop/onnx/import.hpp"
-#include "intq/interop/onnx/internal/write/write.hpp"
+#include "intq/interop/onnx/write/write.hpp"
 #include "intq/interop/tflite/float_model.hpp"
 #include "intq/interop/tflite/import.hpp"
 #include "intq/io/npy.hpp"

@@ -80,7 +80,7 @@ std::string place_of(const std::string& path_in_intq) {
     return slash == std::string::npos ? "" : path_in_intq.substr(0, slash);
 }
 
-// A folder `internal` belongs to the room that it is in: interop/onnx/read of interop/onnx/internal/read/model.hpp.
+// A folder `internal` belongs to the room that it is in: interop/onnx/read of interop/onnx/internal/read/limits.hpp.
 bool is_internal(const std::string& path_in_intq) {
     return ("/" + path_in_intq).find("/internal/") != std::string::npos;
 }

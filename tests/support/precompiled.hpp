@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "intq/interop/onnx/internal/nodes/names.hpp"
-#include "intq/interop/onnx/internal/read/read.hpp"
+#include "intq/interop/onnx/read/read.hpp"
 #include "intq/intq.hpp"
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The reader of ONNX files: what it reads, and what it refuses.
-#include "intq/interop/onnx/internal/read/read.hpp"
+#include "intq/interop/onnx/read/read.hpp"
 #include "intq/io/file.hpp"
 
 #include <sys/resource.h>

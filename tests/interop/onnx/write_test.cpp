@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What is written as ONNX reads back, gives the same outputs and the same bytes, and what cannot be written is refused.
-#include "intq/interop/onnx/internal/write/write.hpp"
+#include "intq/interop/onnx/write/write.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -13,7 +13,7 @@
 #include "intq/interop/onnx/export/internal/export_graph.hpp"
 #include "intq/interop/onnx/export/internal/finish_model.hpp"
 #include "intq/interop/onnx/import.hpp"
-#include "intq/interop/onnx/internal/read/read.hpp"
+#include "intq/interop/onnx/read/read.hpp"
 #include "intq/io/file.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/tensor/npy.hpp"

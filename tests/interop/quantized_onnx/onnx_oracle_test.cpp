@@ -16,7 +16,7 @@
 #include "interop/quantized_onnx/quantized_zoo.hpp"
 #include "intq/arith/fp32.hpp"
 #include "intq/interop/onnx/internal/operators.hpp"
-#include "intq/interop/onnx/internal/read/read.hpp"
+#include "intq/interop/onnx/read/read.hpp"
 #include "intq/interop/quantized_onnx/export_to_onnx.hpp"
 #include "intq/interop/quantized_onnx/import_quantized.hpp"
 #include "intq/interop/quantized_onnx/internal/quantized_export.hpp"

@@ -6,7 +6,7 @@
 
 #include "interop/onnx_builder.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/interop/onnx/internal/read/read.hpp"
+#include "intq/interop/onnx/read/read.hpp"
 #include "support/catch.hpp"
 #include "support/torch_zoo.hpp"
 

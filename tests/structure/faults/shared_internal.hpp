@@ -4,6 +4,6 @@
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_PLANTED_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_PLANTED_HPP
 
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/internal/read/limits.hpp"
 
 #endif  // INTQ_INTEROP_TFLITE_INTERNAL_PLANTED_HPP

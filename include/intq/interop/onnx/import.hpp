@@ -13,7 +13,7 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/interop/onnx/internal/nodes/node_import.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -80,7 +80,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #    include "intq/interop/onnx/internal/nodes/gelu_by_erf.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
-#    include "intq/interop/onnx/internal/read/read.hpp"
+#    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/initial_weights.hpp"

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "intq/interop/onnx/export/export_options.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
-#include "intq/interop/onnx/internal/write/write.hpp"
+#include "intq/interop/onnx/read/model.hpp"
+#include "intq/interop/onnx/write/write.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/tensor/tensor.hpp"

@@ -10,7 +10,7 @@
 
 #include "intq/arith/fp32.hpp"
 #include "intq/arith/target.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -64,7 +64,7 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #    include "intq/graph/operators.hpp"
 #    include "intq/interop/onnx/import.hpp"
 #    include "intq/interop/onnx/internal/nodes/quantize_dequantize.hpp"
-#    include "intq/interop/onnx/internal/read/read.hpp"
+#    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/interop/quantized_onnx/internal/constant_operands.hpp"
 #    include "intq/interop/quantized_onnx/internal/given_quantizer.hpp"
 #    include "intq/interop/quantized_onnx/internal/moved_quantizers.hpp"

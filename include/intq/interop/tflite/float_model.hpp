@@ -11,9 +11,9 @@
 #include <memory>
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
-#include "intq/interop/tflite/internal/read/limits.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/interop/tflite/internal/read/model.hpp"
+#include "intq/interop/tflite/read/limits.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {

@@ -11,8 +11,8 @@
 
 #include "intq/core/dtype.hpp"
 #include "intq/interop/tflite/internal/nodes/operator_import.hpp"
-#include "intq/interop/tflite/internal/read/limits.hpp"
 #include "intq/interop/tflite/internal/read/model.hpp"
+#include "intq/interop/tflite/read/limits.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/tensor/owned_qparams.hpp"

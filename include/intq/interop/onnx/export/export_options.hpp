@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx {

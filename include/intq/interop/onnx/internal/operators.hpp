@@ -23,7 +23,7 @@
 #include "intq/interop/onnx/internal/operators/resize.hpp"
 #include "intq/interop/onnx/internal/operators/softmax.hpp"
 #include "intq/interop/onnx/internal/operators/unary.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/functional/unary.hpp"
 
 namespace intq::interop::onnx {

@@ -14,7 +14,7 @@
 #include "intq/interop/onnx/export/internal/grid.hpp"
 #include "intq/interop/onnx/export/internal/node_export.hpp"
 #include "intq/interop/onnx/export/internal/rows.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 
 namespace intq::quantization {

@@ -8,7 +8,7 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/interop/onnx/export/export_options.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx {

@@ -11,7 +11,7 @@
 
 #include "intq/interop/onnx/export/export_options.hpp"
 #include "intq/interop/onnx/export/internal/graph_writer.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {

@@ -16,7 +16,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/interop/onnx/export/internal/graph_writer.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/tensor/owned_qparams.hpp"

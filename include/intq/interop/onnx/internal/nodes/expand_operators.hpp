@@ -8,7 +8,7 @@
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_EXPAND_OPERATORS_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_NODES_EXPAND_OPERATORS_HPP
 
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {

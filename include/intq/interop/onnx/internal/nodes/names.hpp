@@ -41,7 +41,7 @@ private:
 #    include <cctype>
 #    include <cstddef>
 
-#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {

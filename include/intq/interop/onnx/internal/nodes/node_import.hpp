@@ -27,7 +27,7 @@
 #include "intq/interop/onnx/internal/nodes/dims.hpp"
 #include "intq/interop/onnx/internal/nodes/names.hpp"
 #include "intq/interop/onnx/internal/read/limits.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/model/container.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/recorder.hpp"

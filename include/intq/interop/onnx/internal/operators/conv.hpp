@@ -6,7 +6,7 @@
 
 #include "intq/core/dtype.hpp"
 #include "intq/interop/onnx/internal/nodes/node_import.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx::operators {

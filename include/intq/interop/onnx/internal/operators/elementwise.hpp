@@ -48,7 +48,7 @@ void div(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/quantize_dequantize.hpp"
 #    include "intq/interop/onnx/internal/operators/conv.hpp"
 #    include "intq/interop/onnx/internal/operators/norm.hpp"
-#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/io/describe.hpp"
 #include "intq/io/error.hpp"
 

@@ -68,7 +68,7 @@ void pad(NodeImport& node);
 #    include "intq/interop/onnx/internal/operators/fold_moves.hpp"
 #    include "intq/interop/onnx/internal/operators/reshape.hpp"
 #    include "intq/interop/onnx/internal/read/limits.hpp"
-#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/move.hpp"

@@ -34,7 +34,7 @@ std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::Batch
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/shape.hpp"
 #    include "intq/graph/node.hpp"
-#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 

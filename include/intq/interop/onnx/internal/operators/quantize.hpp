@@ -55,7 +55,7 @@ void clip_codes(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/interop/onnx/internal/nodes/quantize_dequantize.hpp"
-#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/tensor/owned_qparams.hpp"

@@ -38,7 +38,7 @@ void resize(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/interop/onnx/internal/nodes/window.hpp"
 #    include "intq/interop/onnx/internal/operators/move.hpp"
-#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/resize.hpp"

@@ -63,7 +63,7 @@ void gelu(NodeImport& node);
 
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/operators/quantize.hpp"
-#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/move.hpp"

@@ -15,7 +15,7 @@
 #include "intq/core/dtype.hpp"
 #include "intq/interop/onnx/internal/read/external_data.hpp"
 #include "intq/interop/onnx/internal/read/limits.hpp"
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/io/protobuf.hpp"
 
 namespace intq::interop::onnx {

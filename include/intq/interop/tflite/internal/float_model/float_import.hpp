@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 #include "intq/interop/tflite/internal/nodes/operator_import.hpp"
-#include "intq/interop/tflite/internal/read/limits.hpp"
 #include "intq/interop/tflite/internal/read/model.hpp"
+#include "intq/interop/tflite/read/limits.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {

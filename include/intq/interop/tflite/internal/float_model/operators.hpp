@@ -97,7 +97,7 @@ static_assert(detail::are_named(float_operators), "a row has another name than t
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
-#    include "intq/interop/onnx/internal/read/model.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/interop/tflite/internal/nodes/window.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/io/describe.hpp"

@@ -81,8 +81,8 @@ std::string describe_type(const FileTensor& tensor);
 
 #    include <utility>
 
-#    include "intq/interop/tflite/internal/read/limits.hpp"
 #    include "intq/interop/tflite/internal/read/names.hpp"
+#    include "intq/interop/tflite/read/limits.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/file.hpp"
 

@@ -4,15 +4,15 @@
 //
 // The same model gives the same bytes: fields stand in the order of their numbers, items in the order of the model.
 // Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
-#ifndef INTQ_INTEROP_ONNX_INTERNAL_WRITE_WRITE_HPP
-#define INTQ_INTEROP_ONNX_INTERNAL_WRITE_WRITE_HPP
+#ifndef INTQ_INTEROP_ONNX_WRITE_WRITE_HPP
+#define INTQ_INTEROP_ONNX_WRITE_WRITE_HPP
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
 
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -309,4 +309,4 @@ INTQ_INLINE void write_model(const Model& model, const std::filesystem::path&, c
 }  // namespace intq::interop::onnx
 
 #endif  // INTQ_DEFINES(interop_onnx_write)
-#endif  // INTQ_INTEROP_ONNX_INTERNAL_WRITE_WRITE_HPP
+#endif  // INTQ_INTEROP_ONNX_WRITE_WRITE_HPP

@@ -5,15 +5,15 @@
 // The file is taken as if an enemy had made it: messages are read to a fixed depth, sizes are checked before memory is
 // asked for, and the number of items is bounded, so that the memory used stays within a small multiple of the file's.
 // Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
-#ifndef INTQ_INTEROP_ONNX_INTERNAL_READ_READ_HPP
-#define INTQ_INTEROP_ONNX_INTERNAL_READ_READ_HPP
+#ifndef INTQ_INTEROP_ONNX_READ_READ_HPP
+#define INTQ_INTEROP_ONNX_READ_READ_HPP
 
 #include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string_view>
 
-#include "intq/interop/onnx/internal/read/model.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -347,4 +347,4 @@ INTQ_INLINE Model read_model(const std::filesystem::path& path) {
 }  // namespace intq::interop::onnx
 
 #endif  // INTQ_DEFINES(interop_onnx_read)
-#endif  // INTQ_INTEROP_ONNX_INTERNAL_READ_READ_HPP
+#endif  // INTQ_INTEROP_ONNX_READ_READ_HPP

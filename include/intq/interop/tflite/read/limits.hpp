@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // What a TFLite file may hold at most. A file of a few bytes must not take the memory of a large model. Layer: interop.
-#ifndef INTQ_INTEROP_TFLITE_INTERNAL_READ_LIMITS_HPP
-#define INTQ_INTEROP_TFLITE_INTERNAL_READ_LIMITS_HPP
+#ifndef INTQ_INTEROP_TFLITE_READ_LIMITS_HPP
+#define INTQ_INTEROP_TFLITE_READ_LIMITS_HPP
 
 #include <cstddef>
 #include <cstdint>
@@ -45,4 +45,4 @@ inline constexpr std::int64_t max_extent = std::int64_t{1} << 30;
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
 
-#endif  // INTQ_INTEROP_TFLITE_INTERNAL_READ_LIMITS_HPP
+#endif  // INTQ_INTEROP_TFLITE_READ_LIMITS_HPP

@@ -2,8 +2,8 @@
 //
 // An ONNX model as plain structs: what a file says, without meaning. Layer: interop.
 // The format: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
-#ifndef INTQ_INTEROP_ONNX_INTERNAL_READ_MODEL_HPP
-#define INTQ_INTEROP_ONNX_INTERNAL_READ_MODEL_HPP
+#ifndef INTQ_INTEROP_ONNX_READ_MODEL_HPP
+#define INTQ_INTEROP_ONNX_READ_MODEL_HPP
 
 #include <cstddef>
 #include <cstdint>
@@ -130,4 +130,4 @@ INTQ_INLINE std::string describe_node(const Node& node, std::size_t count) {
 }  // namespace intq::interop::onnx
 
 #endif  // INTQ_DEFINES(interop_onnx_read)
-#endif  // INTQ_INTEROP_ONNX_INTERNAL_READ_MODEL_HPP
+#endif  // INTQ_INTEROP_ONNX_READ_MODEL_HPP
