@@ -122,7 +122,7 @@ TEST_CASE("Every backend finds the bin of the definition, denormals and edges in
             for (std::size_t i = 0; i < values.size(); i += static_cast<std::size_t>(L::width())) {
                 std::int32_t out[64];
                 const index_t count = std::min<index_t>(L::width(), static_cast<index_t>(values.size() - i));
-                L::store(out, bins.bin(kernels::detail::load_floats<L>(values.data() + i, count)), count);
+                L::store(out, bins.bin(kernels::load_floats<L>(values.data() + i, count)), count);
                 for (index_t j = 0; j < count; ++j)
                     differ += out[j] != plain_bin(values[i + static_cast<std::size_t>(j)], exponent) + 5;
             }

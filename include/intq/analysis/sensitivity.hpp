@@ -211,7 +211,7 @@ private:
         for (const auto& module : root_.named_modules())
             if (const auto* quantizer = dynamic_cast<const quantization::FakeQuantize*>(module.value))
                 add(quantizer->qparams().scales);
-        return improve::detail::checksum(text);
+        return improve::text_checksum(text);
     }
 
     void open_journal() {

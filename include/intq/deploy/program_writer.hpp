@@ -267,8 +267,8 @@ INTQ_INLINE void put_golden(FileParts& parts, const runtime::Program& program, c
     const auto runs = static_cast<std::size_t>(golden.count);
     const auto checked_runs = static_cast<std::size_t>(golden.count + golden.patterns);
     if (golden.checks.size() != checked_runs * program.instructions.size() ||
-        golden.inputs.size() != runs * std::size_t(runtime::detail::image_bytes(program, program.inputs)) ||
-        golden.outputs.size() != runs * std::size_t(runtime::detail::image_bytes(program, program.outputs)))
+        golden.inputs.size() != runs * std::size_t(runtime::image_bytes(program, program.inputs)) ||
+        golden.outputs.size() != runs * std::size_t(runtime::image_bytes(program, program.outputs)))
         throw Error("the golden runs are those of another program");
     check_golden(program, table, golden.view());
     parts.number(golden.count);
@@ -305,7 +305,7 @@ INTQ_INLINE std::vector<std::byte> join_parts(const FileParts& parts) {
 /// Inputs as the program takes them: of N samples, in the order of its bytes.
 INTQ_INLINE std::vector<Tensor> rows_of(const runtime::Program& program, std::span<const Tensor> inputs) {
     std::vector<Tensor> rows;
-    program::detail::check_inputs(program, inputs);
+    program::check_inputs(program, inputs);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         const Layout layout = program.tensor(program.inputs[i]).layout;
         rows.push_back(inputs[i].to_layout(inputs[i].dtype() == DType::float32 ? Layout::row_major : layout));
@@ -347,8 +347,8 @@ INTQ_INLINE GoldenRecord record_golden_runs(const runtime::Program& program, con
     golden.patterns = patterns;
     const program::AlignedBytes arena(program.arena_size);
     const auto record = [&](index_t pattern) {
-        runtime::detail::run_golden(program, table, arena.data(), pattern, serial,
-                                    [&](index_t, std::uint32_t check) { golden.checks.push_back(check); });
+        runtime::run_golden(program, table, arena.data(), pattern, serial,
+                            [&](index_t, std::uint32_t check) { golden.checks.push_back(check); });
     };
     for (index_t run = 0; run < golden.count; ++run) {
         const std::size_t first = golden.inputs.size();

@@ -147,7 +147,7 @@ private:
             const std::vector<nn::Value> batch = source_.values(number);
             std::vector<Tensor> tensors;
             for (const nn::Value& input : batch) tensors.push_back(input.tensor());
-            if (quantization::detail::has_data(batch)) last_filled_ = static_cast<std::int64_t>(number);
+            if (quantization::has_data(batch)) last_filled_ = static_cast<std::int64_t>(number);
             return tensors;
         };
         quantization::CalibrationOptions options{.first = 1, .show = options_.show};
@@ -176,7 +176,7 @@ private:
         }
         if (newest < 0 && options_.first == 0 && last() != 0)
             throw Error("calibrate: the calibration set is empty; give at least one batch");
-        const char* const name = quantization::detail::input_shapes_name;
+        const char* const name = quantization::input_shapes_name;
         *model_.find_tensor(name) = to_tensor(shapes.at(name), name);
     }
 

@@ -183,11 +183,11 @@ INTQ_INLINE void delete_unused_below(nn::Module& module, const std::string& path
         return first != used.end() && first->rfind(name + ".", 0) == 0;
     };
     module.keep_children([&](const std::string& child) {
-        const std::string name = nn::detail::join_path(path, child);
+        const std::string name = nn::join_path(path, child);
         return used.count(name) != 0 || is_below(name);
     });
     for (const auto& child : module.children()) {
-        const std::string name = nn::detail::join_path(path, child.name);
+        const std::string name = nn::join_path(path, child.name);
         if (used.count(name) == 0) delete_unused_below(*child.value, name, used);
     }
 }

@@ -258,12 +258,12 @@ public:
 
 private:
     std::shared_ptr<quantization::FakeQuantize> activation() const {
-        return quantization::detail::make_activation_quantizer(first_name(pair_), *qconfig_.output, target_,
-                                                               quantization::Compatibility::horizon);
+        return quantization::make_activation_quantizer(first_name(pair_), *qconfig_.output, target_,
+                                                       quantization::Compatibility::horizon);
     }
     std::shared_ptr<nn::Weighted> rounded(const graph::Node& node, const nn::Weighted& layer) {
-        return quantization::detail::with_weight_quantizer(node.target(), layer, operators_.of(node), *qconfig_.weight,
-                                                           target_, quantization::Compatibility::horizon);
+        return quantization::with_weight_quantizer(node.target(), layer, operators_.of(node), *qconfig_.weight, target_,
+                                                   quantization::Compatibility::horizon);
     }
     // The operand of a fused add, where the layer has one, is not rounded.
     static Tensor weight_of(const nn::Weighted& layer, const Tensor& x, const Tensor& operand) {

@@ -160,7 +160,7 @@ INTQ_INLINE void for_each_batch(const quantization::BatchSource& source, const c
                                 const std::function<void(std::span<const nn::Value> batch)>& visit) {
     bool any = false;
     for (std::size_t i = 0; i < source.count; ++i)
-        if (const std::vector<nn::Value> batch = source.values(i); quantization::detail::has_data(batch)) {
+        if (const std::vector<nn::Value> batch = source.values(i); quantization::has_data(batch)) {
             any = true;
             visit(batch);
         }

@@ -71,14 +71,10 @@ using MeasureLayer = std::function<TypeCost(const std::string& layer, DType dtyp
 std::vector<LayerCosts> measure_layers(std::span<const std::string> layers, const MeasureLayer& measure,
                                        const std::filesystem::path& journal);
 
-namespace detail {
-
 /// 16 hexadecimal digits that follow from a text.
 ///
 /// Source   Fowler, Noll, Vo: FNV-1a, 64 bits
-std::string checksum(std::string_view text);
-
-}  // namespace detail
+std::string text_checksum(std::string_view text);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
@@ -101,18 +97,10 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE std::string checksum(std::string_view text) {
-    std::uint64_t hash = 0xcbf29ce484222325u;
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    std::string digits(16, '0');
-    for (std::size_t i = 0; i < 16; ++i) digits[15 - i] = "0123456789abcdef"[hash >> (4 * i) & 15];
-    return digits;
-}
-
 INTQ_INLINE std::string journal_line(const std::string& layer, DType dtype, const TypeCost& cost) {
     const std::string numbers =
         std::string(name_of(dtype)) + " " + shortest_text(cost.loss) + " " + shortest_text(cost.seconds);
-    return numbers + " " + checksum(numbers + " " + layer) + " " + layer + "\n";
+    return numbers + " " + text_checksum(numbers + " " + layer) + " " + layer + "\n";
 }
 
 /// Adds text to the end of a file; 0, or the number of the system's error where not all of it could be written.
@@ -135,6 +123,14 @@ INTQ_INLINE std::string_view take_word(std::string_view& text) {
 
 }  // namespace detail
 
+INTQ_INLINE std::string text_checksum(std::string_view text) {
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    std::string digits(16, '0');
+    for (std::size_t i = 0; i < 16; ++i) digits[15 - i] = "0123456789abcdef"[hash >> (4 * i) & 15];
+    return digits;
+}
+
 INTQ_INLINE MeasurementJournal::MeasurementJournal(std::filesystem::path path, std::span<const std::string> layers)
     : path_(std::move(path)) {
     for (const std::string& layer : layers) {
@@ -153,7 +149,7 @@ INTQ_INLINE MeasurementJournal::MeasurementJournal(std::filesystem::path path, s
 INTQ_INLINE std::string MeasurementJournal::header() const {
     std::string names;
     for (const std::string& layer : layers_) names += layer + "\n";
-    return "intq measurements 1 " + detail::checksum(names) + "\n";
+    return "intq measurements 1 " + text_checksum(names) + "\n";
 }
 
 INTQ_INLINE void MeasurementJournal::read(std::string_view text) {
@@ -190,7 +186,7 @@ INTQ_INLINE void MeasurementJournal::read_line(std::string_view line, std::size_
         fail("expected int8 or int16, a loss, seconds, a checksum and a layer");
     const DType dtype = type == "int8" ? DType::int8 : DType::int16;
     const std::size_t numbers = line.size() - rest.size() - sum.size() - 1;
-    if (sum != detail::checksum(std::string(line.substr(0, numbers)) + layer)) fail("the line is damaged");
+    if (sum != text_checksum(std::string(line.substr(0, numbers)) + layer)) fail("the line is damaged");
     if (layers_.count(layer) == 0) fail("the layer is not in the list");
     if (!known_.emplace(Key{layer, dtype}, TypeCost{*loss, *seconds}).second) fail("this was measured before");
 }
@@ -213,11 +209,11 @@ INTQ_INLINE void MeasurementJournal::add(const std::string& layer, DType dtype, 
     const std::string line = detail::journal_line(layer, dtype, cost);
     std::error_code error;
     const std::uintmax_t size = std::filesystem::file_size(path_, error);
-    if (error) io::detail::throw_system_error(path_, "cannot be opened", error.value());
+    if (error) io::throw_system_error(path_, "cannot be opened", error.value());
     if (const int number = detail::append_to_file(path_, line)) {
         // Else the next line would go on where this one was torn.
         std::filesystem::resize_file(path_, size, error);
-        io::detail::throw_system_error(path_, error ? "cannot be written, nor cut back" : "cannot be written", number);
+        io::throw_system_error(path_, error ? "cannot be written, nor cut back" : "cannot be written", number);
     }
     known_[{layer, dtype}] = cost;
 }

@@ -47,12 +47,8 @@ void make_folder(const std::filesystem::path& folder);
 /// The words of a line of text, between spaces and tabs.
 std::vector<std::string> words_of(const std::string& line);
 
-namespace detail {
-
 /// Throws the Error of a path with the system's reason, which is an errno.
 [[noreturn]] void throw_system_error(const std::filesystem::path& path, const char* what, int reason);
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::io
@@ -74,10 +70,6 @@ namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
-
-INTQ_INLINE void throw_system_error(const std::filesystem::path& path, const char* what, int reason) {
-    throw Error(path.string(), std::string(what) + ": " + std::generic_category().message(reason));
-}
 
 struct CloseFile {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
@@ -140,6 +132,10 @@ private:
 
 }  // namespace detail
 
+INTQ_INLINE void throw_system_error(const std::filesystem::path& path, const char* what, int reason) {
+    throw Error(path.string(), std::string(what) + ": " + std::generic_category().message(reason));
+}
+
 namespace detail {
 
 /// The bytes up to the end.
@@ -166,7 +162,7 @@ INTQ_INLINE std::vector<std::byte> read_file(const std::filesystem::path& path) 
     if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status))
         throw Error(path.string(), "cannot be read: it is a device and not a file");
     const detail::FileHandle file(std::fopen(path.c_str(), "rb"));
-    if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
+    if (file == nullptr) throw_system_error(path, "cannot be opened", errno);
     try {
         return detail::read_all(file.get(), path);
     } catch (const std::bad_alloc&) {
@@ -177,12 +173,12 @@ INTQ_INLINE std::vector<std::byte> read_file(const std::filesystem::path& path) 
 INTQ_INLINE std::vector<std::byte> read_part(const std::filesystem::path& path, std::uint64_t offset,
                                              std::size_t size) {
     const detail::FileHandle file(std::fopen(path.c_str(), "rb"));
-    if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
+    if (file == nullptr) throw_system_error(path, "cannot be opened", errno);
     std::vector<std::byte> bytes(size);
     if (::fseeko(file.get(), static_cast<::off_t>(offset), SEEK_SET) != 0)
-        detail::throw_system_error(path, "cannot be read", errno);
+        throw_system_error(path, "cannot be read", errno);
     if (std::fread(bytes.data(), 1, size, file.get()) == size) return bytes;
-    if (std::ferror(file.get()) != 0) detail::throw_system_error(path, "cannot be read", errno);
+    if (std::ferror(file.get()) != 0) throw_system_error(path, "cannot be read", errno);
     throw Error(path.string(), "the file ends before byte " + std::to_string(offset + size));
 }
 
@@ -191,7 +187,7 @@ INTQ_INLINE void write_file(const std::filesystem::path& path, std::span<const s
     const auto status = std::filesystem::status(path, ignored);
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
         detail::FileHandle file(std::fopen(path.c_str(), "wb"));
-        if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
+        if (file == nullptr) throw_system_error(path, "cannot be opened", errno);
         detail::write(file.get(), bytes, path);
         return detail::close(std::move(file), path);
     }
@@ -209,8 +205,8 @@ INTQ_INLINE void make_folder(const std::filesystem::path& folder) {
     const std::filesystem::path path = folder.empty() ? std::filesystem::path(".") : folder;
     std::error_code error;
     std::filesystem::create_directories(path, error);
-    if (error) detail::throw_system_error(path, "cannot be made", error.value());
-    if (access(path.c_str(), W_OK | X_OK) != 0) detail::throw_system_error(path, "cannot be written in", errno);
+    if (error) throw_system_error(path, "cannot be made", error.value());
+    if (access(path.c_str(), W_OK | X_OK) != 0) throw_system_error(path, "cannot be written in", errno);
 }
 
 INTQ_INLINE std::vector<std::string> words_of(const std::string& line) {

@@ -72,11 +72,11 @@ private:
     /// batch becomes the new average of both.
     template <class L> void average(std::span<const float> mean, std::span<float> batch) const noexcept {
         const auto constant = L::set(averaging_constant_);
-        kernels::detail::for_each_vector<L>(
+        kernels::for_each_vector<L>(
             static_cast<index_t>(mean.size()), [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                const auto m = kernels::detail::load_floats<L>(mean.data() + i, lanes);
-                const auto now = kernels::detail::load_floats<L>(batch.data() + i, lanes);
-                kernels::detail::store_floats<L>(batch.data() + i, L::add(m, L::mul(constant, L::sub(now, m))), lanes);
+                const auto m = kernels::load_floats<L>(mean.data() + i, lanes);
+                const auto now = kernels::load_floats<L>(batch.data() + i, lanes);
+                kernels::store_floats<L>(batch.data() + i, L::add(m, L::mul(constant, L::sub(now, m))), lanes);
             });
     }
 

@@ -240,7 +240,7 @@ private:
 
     /// Four vectors of columns at a time: pieces of whole cache lines, and chains that hide the latency.
     void columns(index_t channels, index_t rows, const float* x, float* low, float* high) const {
-        kernels::detail::for_each_four_vectors<L>(
+        kernels::for_each_four_vectors<L>(
             channels,
             [&](index_t column) INTQ_ALWAYS_INLINE_LAMBDA {
                 constexpr index_t width = L::width();
@@ -261,14 +261,14 @@ private:
                 finish(d, low + column + 3 * width, high + column + 3 * width, width);
             },
             [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                auto all = Extremes<L>::start(kernels::detail::load_floats<L>(x + column, lanes));
+                auto all = Extremes<L>::start(kernels::load_floats<L>(x + column, lanes));
                 for (index_t row = 1; row < rows; ++row)
-                    all.add(kernels::detail::load_floats<L>(x + row * channels + column, lanes));
+                    all.add(kernels::load_floats<L>(x + row * channels + column, lanes));
                 finish(all, low + column, high + column, lanes);
             });
     }
     INTQ_ALWAYS_INLINE void finish(const Extremes<L>& all, float* low, float* high, index_t lanes) const {
-        using kernels::detail::load_floats, kernels::detail::store_floats;
+        using kernels::load_floats, kernels::store_floats;
         store_floats<L>(low, (L::min)(load_floats<L>(low, lanes), all.lowest), lanes);
         store_floats<L>(high, (L::max)(load_floats<L>(high, lanes), all.highest), lanes);
         if (!L::all_finite(all.poison)) *finite = false;
@@ -311,8 +311,8 @@ template <class Backend, class View> Status RangeState::measure(const View& x) I
         return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, x.extent(axis_), channels()};
     detail::clear_range(part(2), part(3));
     bool finite = true;
-    kernels::detail::walk_views(detail::RangeOp<simd::lanes<Backend>>{part(2).data(), part(3).data(), &finite}, axis_,
-                                serial, x);
+    kernels::walk_views(detail::RangeOp<simd::lanes<Backend>>{part(2).data(), part(3).data(), &finite}, axis_, serial,
+                        x);
     if (!finite) return kernels::check_finite<Backend>(x);
     // Which zero a backend keeps of -0 and +0 is its own affair: the observer's is positive.
     for (float& value : part(2)) value = arith::fadd(value, 0.0f);

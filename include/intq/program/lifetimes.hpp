@@ -107,7 +107,7 @@ INTQ_INLINE ProgramLifetimes lifetimes_of(const runtime::Program& program, const
             lives.edges[edge].last = (std::max)(lives.edges[edge].last, lives.tensors[output].last);
             lives.edges[output].bytes = 0;
         }
-        const runtime::ArenaRange range = runtime::detail::workspace_of(program, table, instruction);
+        const runtime::ArenaRange range = runtime::workspace_of(program, table, instruction);
         lives.workspaces.push_back(range.last - range.first);
         if (lives.workspaces.back() == 0) continue;
         scratch.bytes = (std::max)(scratch.bytes, lives.workspaces.back());

@@ -123,6 +123,11 @@ private:
     mutable ArenaPool arenas_;
 };
 
+/// The number of samples N of inputs (N, …), one for each input of a program.
+///
+/// @throws Error where their number, a shape or a dtype is not what the program takes
+index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
 
@@ -146,26 +151,6 @@ INTQ_INLINE Shape with_batch(Shape shape, index_t batch) {
     return shape;
 }
 
-/// Throws where an input is not what the program takes; gives the number of samples.
-INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs) {
-    if (inputs.size() != program.inputs.size())
-        throw Error("the program takes " + std::to_string(program.inputs.size()) + " inputs, given " +
-                    std::to_string(inputs.size()));
-    const index_t total = inputs[0].rank() > 0 ? inputs[0].shape()[0] : 0;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const runtime::ProgramTensor& x = program.tensor(program.inputs[i]);
-        if (!inputs[i].defined())
-            throw Error("input " + std::to_string(i) + " of the program is an undefined tensor; expected " +
-                        name_of(x.dtype) + " of shape " + to_string(with_batch(x.shape, -1)));
-        if (inputs[i].dtype() != x.dtype || inputs[i].rank() != x.shape.rank ||
-            !(inputs[i].shape() == with_batch(x.shape, total)))
-            throw Error("the program takes " + std::string(name_of(x.dtype)) + " of shape " +
-                        to_string(with_batch(x.shape, -1)) + ", given " + name_of(inputs[i].dtype()) + " of shape " +
-                        to_string(inputs[i].shape()));
-    }
-    return total;
-}
-
 [[noreturn]] INTQ_INLINE void throw_broken_bounds(const runtime::Program& program, const runtime::RunResult& result) {
     const runtime::ProgramTensor& tensor = program.tensor(result.tensor);
     throw Error("the tensor " + in_quotes(tensor.name) + " holds the code " + std::to_string(result.code) +
@@ -176,9 +161,28 @@ INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<cons
 
 }  // namespace detail
 
+INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs) {
+    if (inputs.size() != program.inputs.size())
+        throw Error("the program takes " + std::to_string(program.inputs.size()) + " inputs, given " +
+                    std::to_string(inputs.size()));
+    const index_t total = inputs[0].rank() > 0 ? inputs[0].shape()[0] : 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const runtime::ProgramTensor& x = program.tensor(program.inputs[i]);
+        if (!inputs[i].defined())
+            throw Error("input " + std::to_string(i) + " of the program is an undefined tensor; expected " +
+                        name_of(x.dtype) + " of shape " + to_string(detail::with_batch(x.shape, -1)));
+        if (inputs[i].dtype() != x.dtype || inputs[i].rank() != x.shape.rank ||
+            !(inputs[i].shape() == detail::with_batch(x.shape, total)))
+            throw Error("the program takes " + std::string(name_of(x.dtype)) + " of shape " +
+                        to_string(detail::with_batch(x.shape, -1)) + ", given " + name_of(inputs[i].dtype()) +
+                        " of shape " + to_string(inputs[i].shape()));
+    }
+    return total;
+}
+
 INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, const Executor& executor,
                                                   runtime::InstructionHook hook) const {
-    const index_t total = detail::check_inputs(program_, inputs);
+    const index_t total = check_inputs(program_, inputs);
     std::vector<Tensor> rows, results;
     for (const Tensor& input : inputs) {
         const Layout layout = program_.tensor(program_.inputs[rows.size()]).layout;

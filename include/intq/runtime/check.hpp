@@ -16,7 +16,7 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
-using kernels::detail::corrupt;
+using kernels::corrupt;
 
 /// Rank, extents and place. No product here can overflow: the arena bounds them all.
 inline Status check_tensor(const Program& program, const ProgramTensor& tensor, std::int64_t index) noexcept {
@@ -131,21 +131,21 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
 ///
 /// Cost     O(instructions² · operands) in the worst case, for the data flow; O(words and geometries) for parameters
 inline Status check_program(const Program& program, const kernels::KernelTable& table) noexcept {
-    if (program.max_batch < 1) return detail::corrupt(OpKind::program, Field::input, program.max_batch, 1);
-    if (program.arena_size < 0) return detail::corrupt(OpKind::program, Field::arena, program.arena_size, 0);
+    if (program.max_batch < 1) return kernels::corrupt(OpKind::program, Field::input, program.max_batch, 1);
+    if (program.arena_size < 0) return kernels::corrupt(OpKind::program, Field::arena, program.arena_size, 0);
     if (program.workspace_size < 0 || program.workspace_size > program.arena_size)
-        return detail::corrupt(OpKind::program, Field::workspace, program.workspace_size, program.arena_size);
+        return kernels::corrupt(OpKind::program, Field::workspace, program.workspace_size, program.arena_size);
     const std::int64_t last_offset = program.arena_size - program.workspace_size;
     if (program.workspace_offset < 0 || program.workspace_offset % buffer_alignment != 0 ||
         program.workspace_offset > last_offset)
-        return detail::corrupt(OpKind::program, Field::workspace, program.workspace_offset, last_offset);
+        return kernels::corrupt(OpKind::program, Field::workspace, program.workspace_offset, last_offset);
     for (std::size_t i = 0; i < program.tensors.size(); ++i)
         if (const Status status = detail::check_tensor(program, program.tensors[i], static_cast<std::int64_t>(i));
             !status)
             return status;
     for (const auto list : {program.inputs, program.outputs})
         for (const std::int32_t index : list)
-            if (!detail::is_tensor(program, index)) return detail::corrupt(OpKind::program, Field::tensor, index, 0);
+            if (!detail::is_tensor(program, index)) return kernels::corrupt(OpKind::program, Field::tensor, index, 0);
     for (const Instruction& instruction : program.instructions)
         if (const Status status = detail::check_instruction(program, table, instruction); !status) return status;
     return check_data_flow(program, table);

@@ -52,14 +52,18 @@ inline kernels::OperatorCall call_of(const Program& program, const kernels::Kern
             program.max_batch};
 }
 
+}  // namespace detail
+
 /// The scratch that an instruction writes; empty for most.
 inline ArenaRange workspace_of(const Program& program, const kernels::KernelTable& table,
                                const Instruction& instruction) noexcept {
     const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
     if (row == nullptr || row->workspace_size == nullptr) return {};
-    const index_t bytes = row->workspace_size(call_of(program, table, instruction));
+    const index_t bytes = row->workspace_size(detail::call_of(program, table, instruction));
     return {program.workspace_offset, program.workspace_offset + bytes};
 }
+
+namespace detail {
 
 inline bool overwrites(const Program& program, const kernels::KernelTable& table, const Instruction& instruction,
                        const ArenaRange& range) noexcept {

@@ -299,6 +299,8 @@ private:
     bool has_failed_ = false;
 };
 
+}  // namespace detail
+
 /// Bytes of one image of the tensors of a list.
 inline index_t image_bytes(const Program& program, std::span<const std::int32_t> list) noexcept {
     index_t total = 0;
@@ -308,6 +310,8 @@ inline index_t image_bytes(const Program& program, std::span<const std::int32_t>
     }
     return total;
 }
+
+namespace detail {
 
 /// Whether the golden runs of a checked program lie in its file.
 inline Status check_golden(const Program& program, std::span<const std::byte> constants, GoldenRuns& golden) noexcept {

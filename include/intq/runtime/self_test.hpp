@@ -82,8 +82,6 @@ inline void write_pattern(const Program& program, std::byte* arena, index_t inst
     }
 }
 
-namespace detail {
-
 /// Runs a program on what lies in its arena, or each instruction on a pattern of its own, and hands
 /// take(instruction, check) the checksum of each output.
 ///
@@ -105,10 +103,8 @@ void run_golden(const Program& program, const kernels::KernelTable& table, std::
         }
     } context{arena, pattern, &take};
     if (pattern >= 0 && !program.instructions.empty()) write_pattern(program, arena, 0, pattern);
-    run_instructions(program, table, arena, 1, executor, {&Context::see, &context});
+    detail::run_instructions(program, table, arena, 1, executor, {&Context::see, &context});
 }
-
-}  // namespace detail
 
 /// Repeats the golden runs of a program, one image each, and then those on patterns, and compares what every
 /// instruction gives.
@@ -125,10 +121,10 @@ inline Difference self_test(const Program& program, const GoldenRuns& golden, co
         if (is_image) write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
         const std::uint32_t* const checks = golden.checks + run * static_cast<index_t>(program.instructions.size());
         index_t first_wrong = -1;
-        detail::run_golden(program, table, arena, is_image ? -1 : run - golden.count, executor,
-                           [&](index_t instruction, std::uint32_t check) {
-                               if (first_wrong < 0 && check != checks[instruction]) first_wrong = instruction;
-                           });
+        run_golden(program, table, arena, is_image ? -1 : run - golden.count, executor,
+                   [&](index_t instruction, std::uint32_t check) {
+                       if (first_wrong < 0 && check != checks[instruction]) first_wrong = instruction;
+                   });
         if (first_wrong >= 0) return {run, first_wrong};
     }
     return {};

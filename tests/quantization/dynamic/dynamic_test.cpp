@@ -26,7 +26,7 @@ Tensor tensor_of(const json& stored) {
     return Tensor::from(shape, test::golden_floats(stored.at("data")));
 }
 
-nn::ModulePtr layer_of(const json& stored) {
+nn::ModulePtr weighted_layer_of(const json& stored) {
     const json& o = stored.at("options");
     nn::ModulePtr layer;
     if (stored.at("kind") == "linear")
@@ -90,7 +90,7 @@ TEST_CASE("Dynamic Linear and LSTM give PyTorch's outputs within 1e-5") {
     for (const json& stored : test::golden_cases("dynamic")) {
         const std::string kind = stored.at("kind");
         if (kind == "range") continue;
-        const nn::ModulePtr layer = layer_of(stored);
+        const nn::ModulePtr layer = weighted_layer_of(stored);
         layer->eval();
         std::vector<Tensor> inputs, expected;
         for (const json& x : stored.at("inputs")) inputs.push_back(tensor_of(x));

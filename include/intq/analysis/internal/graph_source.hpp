@@ -155,7 +155,7 @@ INTQ_INLINE GraphSource::GraphSource(const nn::ModulePtr& model, const graph::Tr
         graph_ = std::make_shared<graph::GraphModule>(*traced);
     else
         graph_ = graph::symbolic_trace(model, trace);
-    quantization::detail::split_add_relu(*graph_);
+    quantization::split_add_relu(*graph_);
     list_operators();
 }
 

@@ -234,8 +234,8 @@ private:
     bool place_norm(const graph::Node& node, const QuantizedOperator& row) {
         if (imported_.constant_norms.count(node.target()) == 0 || !ends_in_quantizer(node, row)) return false;
         const auto layer =
-            quantization::detail::layer_of("import_quantized: %" + node.name(), *graph::module_of(node, *prepared_),
-                                           row, quantization::QATMode::fuse_bn);
+            quantization::weighted_layer_of("import_quantized: %" + node.name(), *graph::module_of(node, *prepared_),
+                                            row, quantization::QATMode::fuse_bn);
         std::vector<float> scales;
         const Tensor weights = layer->weight();
         for (const float weight : weights.flat<float>())

@@ -177,13 +177,13 @@ public:
 private:
     template <class T> static INTQ_ALWAYS_INLINE auto read(const T* from, index_t count) noexcept {
         if constexpr (std::is_same_v<T, float>)
-            return detail::load_floats<L>(from, count);
+            return load_floats<L>(from, count);
         else
             return L::load(from, count);
     }
     template <class T, class Lanes> static INTQ_ALWAYS_INLINE void write(T* to, Lanes lanes, index_t count) noexcept {
         if constexpr (std::is_same_v<T, float>)
-            detail::store_floats<L>(to, lanes, count);
+            store_floats<L>(to, lanes, count);
         else
             L::store(to, lanes, count);
     }

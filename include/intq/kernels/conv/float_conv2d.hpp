@@ -28,19 +28,15 @@ Result<PackedConv2d> make_float_conv2d(const FloatConv2dSpec& spec, Workspace st
     return pack_float_conv2d(float_packing<Backend>(), spec, storage);
 }
 
-namespace detail {
-
 /// @tparam E  float with a fused add, or no_sumin
-template <class Backend, class Sumin> void run_float_erased(const ConvCall& call) INTQ_NOEXCEPT {
-    check_usable<Backend>();
+template <class Backend, class Sumin> void run_float_conv2d_unchecked(const ConvCall& call) INTQ_NOEXCEPT {
+    detail::check_usable<Backend>();
     // Not through the table: a unit that never adds pays for no code that adds.
     if (call.packed->is_depthwise)
         Depthwise<Backend, arith::keep_real, float, float, float, float, Sumin>::run(call);
     else
         Gemm<Backend, arith::keep_real, float, float, float, float, Sumin>::run(call);
 }
-
-}  // namespace detail
 
 /// Runs a packed float convolution (or linear layer); it needs no workspace.
 ///
@@ -55,7 +51,7 @@ template <class Backend = simd::default_backend>
 void run_float_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const float> x,
                       ImageView<float> y, const Executor& executor = serial) INTQ_NOEXCEPT {
     INTQ_ASSERT(check_conv2d(packed, geometry, x, y, {}).ok());
-    detail::run_float_erased<Backend, no_sumin>({&packed, &geometry, x.data(), nullptr, y.data(), &executor});
+    run_float_conv2d_unchecked<Backend, no_sumin>({&packed, &geometry, x.data(), nullptr, y.data(), &executor});
 }
 
 /// The same with the operand of a fused add.
@@ -67,7 +63,7 @@ void run_float_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geomet
                           ImageView<const float> sumin, ImageView<float> y,
                           const Executor& executor = serial) INTQ_NOEXCEPT {
     INTQ_ASSERT(check_conv2d_add(packed, geometry, x, sumin, y, {}).ok());
-    detail::run_float_erased<Backend, float>({&packed, &geometry, x.data(), sumin.data(), y.data(), &executor});
+    run_float_conv2d_unchecked<Backend, float>({&packed, &geometry, x.data(), sumin.data(), y.data(), &executor});
 }
 
 }  // namespace INTQ_ABI

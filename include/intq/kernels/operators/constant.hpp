@@ -44,7 +44,7 @@ inline Status check_constant(const OperatorCall& call) noexcept {
     const ArenaTensor& y = call.y();
     if (y.dtype != constant.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, constant.dtype);
     const index_t expected = y.elements_per_image();
-    return constant.size == expected ? Status{} : detail::corrupt(call.op, Field::storage, constant.size, expected);
+    return constant.size == expected ? Status{} : corrupt(call.op, Field::storage, constant.size, expected);
 }
 
 inline void run_constant(const OperatorCall& call) INTQ_NOEXCEPT {

@@ -168,7 +168,7 @@ inline Status check_conv(const OperatorCall& call) noexcept {
     const ConvGeometry geometry = geometry_of(call);
     const ArenaTensor &x = call.x(), &y = call.y();
     const index_t operands = packed.has_sumin ? 2 : 1;
-    if (call.operand_count() != operands) return detail::corrupt(call.op, Field::sumin, call.operand_count(), operands);
+    if (call.operand_count() != operands) return corrupt(call.op, Field::sumin, call.operand_count(), operands);
     if (find_conv(call.table, packed) == nullptr) return detail::no_kernel(call.op, packed.input_dtype);
     if (x.dtype != packed.input_dtype) return detail::wrong_dtype(call.op, Field::input, x.dtype, packed.input_dtype);
     if (y.dtype != packed.output_dtype)
@@ -179,7 +179,7 @@ inline Status check_conv(const OperatorCall& call) noexcept {
     if (y.dtype != DType::int32)
         if (const Status status = arith::check_output_codes(policy, packed.codes, y.dtype, call.op); !status)
             return status;
-    const detail::ImageOf in = detail::image_of(x), out = detail::image_of(y);
+    const ImageOf in = image_of(x), out = image_of(y);
     if (in.channels != packed.in_channels || in.size != geometry.in)
         return detail::wrong_shape(call.op, Field::input, in.channels, packed.in_channels);
     if (out.channels != packed.out_channels || out.size != geometry.out)

@@ -55,21 +55,21 @@ inline Status check_pad(const OperatorCall& call) noexcept {
     const ArenaTensor& x = call.x();
     const auto& pad = call.params_as<PadParams>();
     if (x.shape.rank != 3 && x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
-    const Size2d in = detail::image_of(x.shape).size;
+    const Size2d in = image_of(x.shape).size;
     if (const Status status = kernels::check_pad(pad, in, call.op); !status) return status;
     if (const Status status = detail::check_images(call, padded_size(pad, in)); !status) return status;
     if (!detail::has_dtype<&KernelTable::pad>(call.table, {x.dtype, DType::none, x.dtype}))
         return detail::no_kernel(call.op, x.dtype);
     if (pad.fill < lowest_code(x.dtype) || pad.fill > highest_code(x.dtype))
-        return detail::corrupt(call.op, Field::zero_point, pad.fill, highest_code(x.dtype));
+        return corrupt(call.op, Field::zero_point, pad.fill, highest_code(x.dtype));
     return {};
 }
 
 inline void run_pad(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& x = call.x();
     const auto& row = detail::find_row(call.table.pad, [&](const PadRow& r) { return r.dtype == x.dtype; });
-    row.run({&call.params_as<PadParams>(), call.x_data(), call.y_data(), call.batch, x.shape[1],
-             detail::image_of(x.shape).size, call.executor});
+    row.run({&call.params_as<PadParams>(), call.x_data(), call.y_data(), call.batch, x.shape[1], image_of(x.shape).size,
+             call.executor});
 }
 
 constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noexcept {

@@ -103,13 +103,15 @@ struct ProgramOperator {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-namespace detail {
-
 // --- for the checks of the families ----------------------------------------------------------------------------------
 
+/// The status of a description with a number that no lowering writes.
 constexpr Status corrupt(OpKind op, Field field, std::int64_t given, std::int64_t expected) noexcept {
     return {StatusCode::corrupt, op, field, given, expected};
 }
+
+namespace detail {
+
 constexpr Status wrong_shape(OpKind op, Field field, std::int64_t given, std::int64_t expected) noexcept {
     return {StatusCode::shape_mismatch, op, field, given, expected};
 }
@@ -152,15 +154,19 @@ inline Status check_same_shape(const OperatorCall& call, index_t operand, Field 
     return {};
 }
 
+}  // namespace detail
+
 /// A tensor as an image: (N, C) are images of one pixel, (N, C, L) of one row. Of other ranks it has no channels.
 struct ImageOf {
     index_t channels = 0;
     Size2d size{};
 };
+
 constexpr ImageOf image_of(const Shape& shape) noexcept {
     if (shape.rank < 2 || shape.rank > 4) return {};
     return {shape[1], {shape.rank == 4 ? shape[2] : 1, shape.rank > 2 ? shape[shape.rank - 1] : 1}};
 }
+
 /// The rows of (N, …, C) are the pixels of one row.
 constexpr ImageOf image_of(const ArenaTensor& tensor) noexcept {
     if (tensor.layout != Layout::row_major) return image_of(tensor.shape);
@@ -168,6 +174,8 @@ constexpr ImageOf image_of(const ArenaTensor& tensor) noexcept {
     const index_t channels = tensor.shape[tensor.channel_axis()];
     return {channels, {1, channels > 0 ? tensor.elements_per_image() / channels : 0}};
 }
+
+namespace detail {
 
 /// Images of one type, with the channels kept and the extents that the operator gives; (N, C, L) are those of one row.
 inline Status check_images(const OperatorCall& call, Size2d out) noexcept {

@@ -57,7 +57,7 @@ inline Status check_pool(const OperatorCall& call) noexcept {
     // (N, C, L) are images of one row.
     if (x.shape.rank != 3 && x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
     if (y.dtype != x.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
-    const Size2d in = detail::image_of(x.shape).size;
+    const Size2d in = image_of(x.shape).size;
     if (const Status status = kernels::check_pool(step.window, in, call.op); !status) return status;
     const Size2d out = output_size(step.window, in);
     if (x.shape.rank == 3 && out.height != 1) return detail::wrong_shape(call.op, Field::output, out.height, 1);
@@ -70,8 +70,7 @@ inline Status check_pool(const OperatorCall& call) noexcept {
     if (!has_row) return detail::no_kernel(call.op, x.dtype);
     if (call.op != OpKind::avg_pool2d) return {};
     const index_t cells = step.window.kernel.height * step.window.kernel.width;
-    if (step.average.kernel_cells != cells)
-        return detail::corrupt(call.op, Field::kernel, step.average.kernel_cells, cells);
+    if (step.average.kernel_cells != cells) return corrupt(call.op, Field::kernel, step.average.kernel_cells, cells);
     if (const Status status = arith::check_average_params(call.table.policy(), step.average, x.dtype,
                                                           !(step.window.padding == Padding2d{}));
         !status)
@@ -84,8 +83,8 @@ inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& step = call.params_as<PoolParams>();
     const ArenaTensor &x = call.x(), &y = call.y();
     const auto& row = detail::find_row(call.table.pool, [&](const PoolRow& r) { return serves(r, call, x.dtype); });
-    row.run({&step.window, &step.average, call.x_data(), call.y_data(), call.batch, x.shape[1],
-             detail::image_of(x.shape).size, detail::image_of(y.shape).size, call.executor});
+    row.run({&step.window, &step.average, call.x_data(), call.y_data(), call.batch, x.shape[1], image_of(x.shape).size,
+             image_of(y.shape).size, call.executor});
 }
 
 inline constexpr ProgramOperator max_pool2d_operator{.op = OpKind::max_pool2d,

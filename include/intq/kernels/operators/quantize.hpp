@@ -17,7 +17,7 @@ namespace operators {
 inline Status check_axis_of(const ArenaTensor& tensor, OpKind op) noexcept {
     const int axis = tensor.channel_axis();
     if (!tensor.qparams.is_per_channel() || (tensor.qparams.axis() == axis && tensor.shape.rank >= 2)) return {};
-    return detail::corrupt(op, Field::axis, tensor.qparams.axis(), axis);
+    return corrupt(op, Field::axis, tensor.qparams.axis(), axis);
 }
 
 /// Extents of a tensor for per-channel parameters, in the order of its bytes.
@@ -76,8 +76,7 @@ inline Status check_layout_change(const OperatorCall& call) noexcept {
     if (x.dtype != y.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
     if (x.shape.rank < 2) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 2);
     if (x.layout != y.layout) return detail::check_same_shape(call, 0, Field::input);
-    if (x.layout == Layout::row_major)
-        return detail::corrupt(call.op, Field::input, static_cast<std::int64_t>(x.layout), 0);
+    if (x.layout == Layout::row_major) return corrupt(call.op, Field::input, static_cast<std::int64_t>(x.layout), 0);
     if (y.shape.rank != 2) return detail::wrong_shape(call.op, Field::output, y.shape.rank, 2);
     if (y.shape[1] == x.elements_per_image()) return {};
     return detail::wrong_shape(call.op, Field::output, y.shape[1], x.elements_per_image());

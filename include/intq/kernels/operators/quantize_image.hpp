@@ -52,7 +52,7 @@ inline Status check_quantize_image(const OperatorCall& call) noexcept {
     if (y.dtype != image.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, image.dtype);
     if (y.shape.rank < 2) return detail::wrong_shape(call.op, Field::output, y.shape.rank, 2);
     if (image.tables != 1 && image.tables != y.shape[1])
-        return detail::corrupt(call.op, Field::storage, image.tables, y.shape[1]);
+        return corrupt(call.op, Field::storage, image.tables, y.shape[1]);
     if (const Status status = check_axis_of(y, call.op); !status) return status;
     return check_quantize_params(y.qparams, y.dtype, y.shape, call.table.policy().quantize, call.op);
 }

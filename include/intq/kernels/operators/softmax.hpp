@@ -72,12 +72,11 @@ inline Status check_softmax(const OperatorCall& call) noexcept {
     const index_t size = call.y().elements_per_image();
     if (!has_softmax(call.table, {call.x().dtype, DType::none, call.y().dtype}))
         return detail::no_kernel(call.op, call.x().dtype);
-    if (!are_softmax_numbers(call.table.policy(), step, call.x().dtype))
-        return detail::corrupt(call.op, Field::storage, 0, 0);
+    if (!are_softmax_numbers(call.table.policy(), step, call.x().dtype)) return corrupt(call.op, Field::storage, 0, 0);
     if (const index_t most = most_softmax_terms(call.table.policy().softmax, call.x().dtype); step.count > most)
-        return detail::corrupt(call.op, Field::axis, step.count, most);
+        return corrupt(call.op, Field::axis, step.count, most);
     if (size % step.count != 0 || size / step.count % step.inner != 0)
-        return detail::corrupt(call.op, Field::axis, step.count, size);
+        return corrupt(call.op, Field::axis, step.count, size);
     if (call.table.policy().softmax == arith::SoftmaxRule::fixed_point) return {};
     return check_requantize_params(call.table.policy(), step.requantize, DType::int16, call.y().dtype, call.op);
 }

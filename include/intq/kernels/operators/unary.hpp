@@ -60,7 +60,7 @@ inline Status check_look_up(const OperatorCall& call) noexcept {
         return detail::no_kernel(call.op, x);
     if (detail::has_any(call.table.look_up, [&](const LookUpRow& row) { return is_row_of(row, x, step); })) return {};
     const auto expected = static_cast<index_t>(x == DType::int8 ? arith::int8_table_size : arith::int16_table_size);
-    return detail::corrupt(call.op, Field::storage, step.size, expected);
+    return corrupt(call.op, Field::storage, step.size, expected);
 }
 
 inline void run_look_up(const OperatorCall& call) INTQ_NOEXCEPT {

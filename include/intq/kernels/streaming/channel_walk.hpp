@@ -136,13 +136,15 @@ template <class View, class... More> constexpr bool same_order(const View& view,
     return view.is_contiguous() && ((more.strides() == view.strides()) && ...);
 }
 
+}  // namespace detail
+
 /// walk_blocks() where that is possible, else walk_rows(). Tensors that are read are views of const.
 template <class Op, class View, class... More>
 void walk_views(const Op& op, int axis, const Executor& executor, const View& view, const More&... more) {
-    if (same_order(view, more...)) {
-        walk_blocks(op, channel_blocks(view, axis), executor, view.data(), more.data()...);
+    if (detail::same_order(view, more...)) {
+        detail::walk_blocks(op, channel_blocks(view, axis), executor, view.data(), more.data()...);
     } else {
-        walk_rows(op, axis, executor, view, more...);
+        detail::walk_rows(op, axis, executor, view, more...);
     }
 }
 
@@ -155,14 +157,18 @@ template <class L, class Body> INTQ_ALWAYS_INLINE void for_each_vector(index_t c
     if (i < count) body(i, count - i);
 }
 
+namespace detail {
+
 /// Whether one loop over single numbers is all that a kernel has: where lanes are numbers and code is to be small.
 template <class L> inline constexpr bool is_one_by_one = INTQ_SMALL&& std::is_same_v<L, arith::scalar_lanes>;
+
+}  // namespace detail
 
 /// The same with two bodies: four(i) for each four whole vectors, one(i, lanes) for the rest.
 template <class L, class Four, class One>
 INTQ_ALWAYS_INLINE void for_each_four_vectors(index_t count, [[maybe_unused]] Four&& four, One&& one) {
     index_t i = 0;
-    if constexpr (is_one_by_one<L>) {
+    if constexpr (detail::is_one_by_one<L>) {
         for (; i < count; ++i) one(i, index_t{1});
         return;
     }
@@ -170,6 +176,8 @@ INTQ_ALWAYS_INLINE void for_each_four_vectors(index_t count, [[maybe_unused]] Fo
     for (; i + L::width() <= count; i += L::width()) one(i, L::width());
     if (i < count) one(i, count - i);
 }
+
+namespace detail {
 
 /// Channels whose parameters a kernel keeps in the nearest cache.
 inline constexpr index_t channel_block = 256;
@@ -218,17 +226,23 @@ template <class L> INTQ_ALWAYS_INLINE typename L::i32 zero_point_of(const QParam
     return L::set(qparams.zero_point(qparams.is_per_channel() ? channel : 0));
 }
 
+}  // namespace detail
+
 // --- elements in memory ----------------------------------------------------------------------------------------------
 
+/// `count` floats, at most L::width(); lanes behind them are 0.
 template <class L> INTQ_ALWAYS_INLINE typename L::f32 load_floats(const float* from, index_t count) {
     return count == L::width() ? L::load(from) : L::load(from, count);
 }
 
+/// The first `count` lanes.
 template <class L> INTQ_ALWAYS_INLINE void store_floats(float* to, typename L::f32 values, index_t count) {
     if constexpr (requires { L::store(to, values); })
         if (count == L::width()) return L::store(to, values);
     L::store(to, values, count);
 }
+
+namespace detail {
 
 /// `count` codes; uint8 as the signed byte that its bits say, brought back to 0 … 255.
 template <class L, class Code>

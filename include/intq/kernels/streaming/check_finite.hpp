@@ -54,7 +54,7 @@ template <class Backend = simd::default_backend, class X, int Rank, class Layout
 Status check_finite(const TensorView<X, Rank, LayoutTag, ExtentsType>& x, OpKind op = OpKind::observe) INTQ_NOEXCEPT {
     const TensorView<const float, Rank, LayoutTag, ExtentsType> input = x;
     bool finite = true;
-    detail::walk_views(detail::AllFiniteOp<simd::lanes<Backend>>{&finite}, -1, serial, input);
+    walk_views(detail::AllFiniteOp<simd::lanes<Backend>>{&finite}, -1, serial, input);
     if (finite) return {};
     return {StatusCode::not_finite, op, Field::input, detail::first_not_finite(input), 0};
 }

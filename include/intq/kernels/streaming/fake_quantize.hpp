@@ -168,12 +168,12 @@ void fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,
     const TensorView<const float, Rank, XLayout, XExtents> input = x;
     const TensorView<const float, Rank, GLayout, GExtents> gradient = grad_out;
     if (!saturate) {
-        detail::walk_views(detail::CopyOp{}, -1, executor, gradient, grad_in);
+        walk_views(detail::CopyOp{}, -1, executor, gradient, grad_in);
         return;
     }
     arith::with_rule(rule, [&](auto fixed) {
-        detail::walk_views(detail::FakeQuantizeBackwardOp<simd::lanes<Backend>, decltype(fixed)>{qparams},
-                           qparams.axis(), executor, input, gradient, grad_in);
+        walk_views(detail::FakeQuantizeBackwardOp<simd::lanes<Backend>, decltype(fixed)>{qparams}, qparams.axis(),
+                   executor, input, gradient, grad_in);
     });
 }
 

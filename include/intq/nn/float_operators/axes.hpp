@@ -9,15 +9,15 @@
 
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
-namespace detail {
-
 /// An axis counted from the front; a negative one counts from the end. Throws for one that does not exist.
 int positive_axis(int axis, int rank, const char* op);
 
 /// Product of the extents of the axes [first, last).
-index_t product(const Shape& shape, int first, int last);
+index_t extent_product(const Shape& shape, int first, int last);
 
 void append_extent(Shape& shape, index_t extent, const char* op);
+
+namespace detail {
 
 /// The extents of the output of a window on images (N, C, H, W) with at least one pixel.
 ///
@@ -45,26 +45,6 @@ namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
-INTQ_INLINE int positive_axis(int axis, int rank, const char* op) {
-    const int positive = axis < 0 ? axis + rank : axis;
-    if (positive < 0 || positive >= rank)
-        throw Error(std::string(op) + ": axis " + std::to_string(axis) + " does not exist in rank " +
-                    std::to_string(rank));
-    return positive;
-}
-
-INTQ_INLINE index_t product(const Shape& shape, int first, int last) {
-    index_t result = 1;
-    for (int axis = first; axis < last; ++axis) result *= shape[axis];
-    return result;
-}
-
-INTQ_INLINE void append_extent(Shape& shape, index_t extent, const char* op) {
-    if (shape.rank == max_rank)
-        throw Error(std::string(op) + ": the result would have more than " + std::to_string(max_rank) + " axes");
-    shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
-}
-
 INTQ_INLINE Size2d windowed_size(const char* op, const Window2d& window, const Shape& images) {
     const Size2d out = output_size(window, {images[2], images[3]});
     if (out.height > 0 && out.width > 0) return out;
@@ -84,6 +64,26 @@ INTQ_INLINE void keep_qparams(const Tensor& x, Tensor& y) {
 }
 
 }  // namespace detail
+
+INTQ_INLINE int positive_axis(int axis, int rank, const char* op) {
+    const int positive = axis < 0 ? axis + rank : axis;
+    if (positive < 0 || positive >= rank)
+        throw Error(std::string(op) + ": axis " + std::to_string(axis) + " does not exist in rank " +
+                    std::to_string(rank));
+    return positive;
+}
+
+INTQ_INLINE index_t extent_product(const Shape& shape, int first, int last) {
+    index_t result = 1;
+    for (int axis = first; axis < last; ++axis) result *= shape[axis];
+    return result;
+}
+
+INTQ_INLINE void append_extent(Shape& shape, index_t extent, const char* op) {
+    if (shape.rank == max_rank)
+        throw Error(std::string(op) + ": the result would have more than " + std::to_string(max_rank) + " axes");
+    shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
+}
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::float_operators
 

@@ -66,14 +66,17 @@ constexpr Size2d transposed_output_size(const Window2d& window, Size2d output_pa
                   window.kernel.width, output_padding.width)};
 }
 
-namespace detail {
-
 /// (A, B, L) as images of one row, and back.
 Tensor images_of_rows(const Tensor& x);
+
 Tensor rows_of_images(const Tensor& images);
+
+namespace detail {
 
 void check_conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
                             Size2d output_padding, index_t groups);
+
+}  // namespace detail
 
 /// (C, O/groups, KH, KW) -> (O, C/groups, KH, KW), turned by 180 degrees.
 template <class T> Tensor turned_weight(const Tensor& weight, index_t groups) {
@@ -113,8 +116,6 @@ template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, 
     return y;
 }
 
-}  // namespace detail
-
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::float_operators
 
@@ -132,14 +133,6 @@ namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
-
-INTQ_INLINE Tensor images_of_rows(const Tensor& x) {
-    return x.reshape(Shape(x.extent(0), x.extent(1), 1, x.extent(2)));
-}
-
-INTQ_INLINE Tensor rows_of_images(const Tensor& images) {
-    return images.reshape(Shape(images.extent(0), images.extent(1), images.extent(3)));
-}
 
 INTQ_INLINE void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
                               index_t groups) {
@@ -175,6 +168,14 @@ INTQ_INLINE Tensor run_conv2d(const FloatLayerSpec& spec, const Tensor& x, const
 
 }  // namespace detail
 
+INTQ_INLINE Tensor images_of_rows(const Tensor& x) {
+    return x.reshape(Shape(x.extent(0), x.extent(1), 1, x.extent(2)));
+}
+
+INTQ_INLINE Tensor rows_of_images(const Tensor& images) {
+    return images.reshape(Shape(images.extent(0), images.extent(1), images.extent(3)));
+}
+
 INTQ_INLINE Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
                           index_t groups, FloatLayerCache* cache) {
     detail::check_conv2d(x, weight, bias, window, groups);
@@ -191,8 +192,8 @@ INTQ_INLINE Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& b
     if (x.rank() != 3 || weight.rank() != 3)
         throw Error("conv1d: input and weight must have rank 3, given " + to_string(x.shape()) + " and " +
                     to_string(weight.shape()));
-    const auto as_images = &detail::images_of_rows;
-    return detail::rows_of_images(conv2d(as_images(x), as_images(weight), bias, window, groups, cache));
+    const auto as_images = &images_of_rows;
+    return rows_of_images(conv2d(as_images(x), as_images(weight), bias, window, groups, cache));
 }
 
 INTQ_INLINE Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
@@ -200,8 +201,8 @@ INTQ_INLINE Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const
     if (x.rank() != 3 || weight.rank() != 3)
         throw Error("conv_transpose1d: input and weight must have rank 3, given " + to_string(x.shape()) + " and " +
                     to_string(weight.shape()));
-    const auto as_images = &detail::images_of_rows;
-    return detail::rows_of_images(
+    const auto as_images = &images_of_rows;
+    return rows_of_images(
         conv_transpose2d(as_images(x), as_images(weight), bias, window, {0, output_padding}, groups, cache));
 }
 
@@ -251,8 +252,8 @@ INTQ_INLINE Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const
     spec.conv.in_channels = x.extent(1);
     spec.conv.out_channels = weight.extent(1) * groups;
     spec.conv.groups = groups;
-    spec.to_conv_weight = &detail::turned_weight<float>;
-    return detail::run_conv2d(spec, detail::spread_image<float>(x, window, out), weight, bias, cache);
+    spec.to_conv_weight = &turned_weight<float>;
+    return detail::run_conv2d(spec, spread_image<float>(x, window, out), weight, bias, cache);
 }
 
 }  // namespace INTQ_HOSTED_ABI

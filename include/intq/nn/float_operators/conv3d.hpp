@@ -74,6 +74,8 @@ void for_each_slice(const DepthWindow& w, index_t samples, index_t channels, ind
                 }
 }
 
+}  // namespace detail
+
 /// (N, C, D, H, W) to the images (N·positions, C·KD, H, W) whose channels are the slices that a window sees.
 template <class T> Tensor unfold_depth(const Tensor& x, const DepthWindow& w, index_t positions) {
     const Tensor from = x.contiguous();
@@ -82,7 +84,7 @@ template <class T> Tensor unfold_depth(const Tensor& x, const DepthWindow& w, in
     x.expect_dtype("flat", dtype_of<T>);
     if (x.lacks_values()) return Tensor::of_shape(shape, dtype_of<T>);
     Tensor images = Tensor::zeros(shape, dtype_of<T>);
-    for_each_slice(w, samples, channels, positions, x.extent(2), [&](index_t image, index_t slice) {
+    detail::for_each_slice(w, samples, channels, positions, x.extent(2), [&](index_t image, index_t slice) {
         for (index_t i = 0; i < plane; ++i)
             images.flat<T>().data()[image * plane + i] = from.template flat<T>().data()[slice * plane + i];
     });
@@ -97,7 +99,7 @@ template <class T> Tensor fold_depth(const Tensor& images, const DepthWindow& w,
     const Shape shape(samples, channels, extent, images.extent(2), images.extent(3));
     if (images.lacks_values()) return Tensor::of_shape(shape, dtype_of<T>);
     Tensor x = Tensor::zeros(shape, dtype_of<T>);
-    for_each_slice(w, samples, channels, positions, extent, [&](index_t image, index_t slice) {
+    detail::for_each_slice(w, samples, channels, positions, extent, [&](index_t image, index_t slice) {
         for (index_t i = 0; i < plane; ++i)
             x.flat<T>().data()[slice * plane + i] += from.template flat<T>().data()[image * plane + i];
     });
@@ -109,7 +111,10 @@ Tensor weight_of_images(const Tensor& weight);
 
 /// (N·positions, O, H, W) to (N, O, positions, H, W), and back.
 Tensor volume_of_images(const Tensor& images, index_t positions);
+
 Tensor images_of_volume(const Tensor& x);
+
+namespace detail {
 
 /// Throws for another rank than 5, a window that cannot be, and a weight that does not have its extents.
 void check_conv3d(const char* name, const Tensor& x, const Tensor& weight, const DepthWindow& depth,
@@ -136,23 +141,6 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE Tensor weight_of_images(const Tensor& weight) {
-    return weight.reshape(
-        Shape(weight.extent(0), weight.extent(1) * weight.extent(2), weight.extent(3), weight.extent(4)));
-}
-
-INTQ_INLINE Tensor images_of_volume(const Tensor& x) {
-    const std::array<index_t, 5> order{0, 2, 1, 3, 4};
-    return permute(x, order).reshape(Shape(x.extent(0) * x.extent(2), x.extent(1), x.extent(3), x.extent(4)));
-}
-
-INTQ_INLINE Tensor volume_of_images(const Tensor& images, index_t positions) {
-    const std::array<index_t, 5> order{0, 2, 1, 3, 4};
-    const Shape by_position(images.extent(0) / positions, positions, images.extent(1), images.extent(2),
-                            images.extent(3));
-    return permute(images.reshape(by_position), order);
-}
-
 INTQ_INLINE void check_conv3d(const char* name, const Tensor& x, const Tensor& weight, const DepthWindow& depth,
                               const Window2d& window) {
     if (x.rank() != 5 || weight.rank() != 5)
@@ -174,15 +162,32 @@ INTQ_INLINE void check_conv3d(const char* name, const Tensor& x, const Tensor& w
 
 }  // namespace detail
 
+INTQ_INLINE Tensor weight_of_images(const Tensor& weight) {
+    return weight.reshape(
+        Shape(weight.extent(0), weight.extent(1) * weight.extent(2), weight.extent(3), weight.extent(4)));
+}
+
+INTQ_INLINE Tensor volume_of_images(const Tensor& images, index_t positions) {
+    const std::array<index_t, 5> order{0, 2, 1, 3, 4};
+    const Shape by_position(images.extent(0) / positions, positions, images.extent(1), images.extent(2),
+                            images.extent(3));
+    return permute(images.reshape(by_position), order);
+}
+
+INTQ_INLINE Tensor images_of_volume(const Tensor& x) {
+    const std::array<index_t, 5> order{0, 2, 1, 3, 4};
+    return permute(x, order).reshape(Shape(x.extent(0) * x.extent(2), x.extent(1), x.extent(3), x.extent(4)));
+}
+
 INTQ_INLINE Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const DepthWindow& depth,
                           const Window2d& window, index_t groups, FloatLayerCache* cache) {
     detail::check_conv3d("conv3d", x, weight, depth, window);
     const index_t positions = detail::windowed_depth(depth, x.extent(2));
     if (positions < 1)
         throw Error("conv3d: the kernel does not fit into the depth of " + to_string(x.shape()) + " with its padding");
-    const Tensor images = detail::unfold_depth<float>(x, depth, positions);
-    const Tensor y = conv2d(images, detail::weight_of_images(weight), bias, window, groups, cache);
-    return detail::volume_of_images(y, positions);
+    const Tensor images = unfold_depth<float>(x, depth, positions);
+    const Tensor y = conv2d(images, weight_of_images(weight), bias, window, groups, cache);
+    return volume_of_images(y, positions);
 }
 
 INTQ_INLINE Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const DepthWindow& depth,
@@ -197,9 +202,9 @@ INTQ_INLINE Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const
     if (x.extent(2) < 1 || extent < 1)
         throw Error("conv_transpose3d: nothing is left of an input of shape " + to_string(x.shape()) +
                     "; the output would have " + std::to_string(extent) + " slices");
-    const Tensor images = conv_transpose2d(detail::images_of_volume(x), detail::weight_of_images(weight), {}, window,
-                                           output_padding, groups, cache);
-    Tensor y = detail::fold_depth<float>(images, depth, x.extent(2), extent);
+    const Tensor images =
+        conv_transpose2d(images_of_volume(x), weight_of_images(weight), {}, window, output_padding, groups, cache);
+    Tensor y = fold_depth<float>(images, depth, x.extent(2), extent);
     if (!bias.defined()) return y;
     if (!(bias.shape() == Shape(y.extent(1))))
         throw Error("conv_transpose3d: the bias has shape " + to_string(bias.shape()) + ", expected " +

@@ -11,12 +11,8 @@
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
-namespace detail {
-
 /// The ids as numbers of rows, checked.
 std::vector<index_t> row_numbers(const Tensor& ids, index_t rows);
-
-}  // namespace detail
 
 /// The rows of a table.
 ///
@@ -48,8 +44,10 @@ INTQ_INLINE void check_ids(const Tensor& ids) {
         throw Error(std::string("embedding: the ids must be int32 or int64, given ") + name_of(ids.dtype()));
 }
 
+}  // namespace detail
+
 INTQ_INLINE std::vector<index_t> row_numbers(const Tensor& ids, index_t rows) {
-    check_ids(ids);
+    detail::check_ids(ids);
     const Tensor numbers = ids.contiguous();
     std::vector<index_t> result;
     const auto take = [&](auto values) { result.assign(values.begin(), values.end()); };
@@ -63,14 +61,12 @@ INTQ_INLINE std::vector<index_t> row_numbers(const Tensor& ids, index_t rows) {
     return result;
 }
 
-}  // namespace detail
-
 INTQ_INLINE Tensor embedding(const Tensor& ids, const Tensor& weight) {
     if (weight.rank() != 2) throw Error("embedding: the weight must have rank 2, given " + to_string(weight.shape()));
     Shape shape = ids.shape();
-    detail::append_extent(shape, weight.extent(1), "embedding");
+    append_extent(shape, weight.extent(1), "embedding");
     if (detail::is_of_shapes(ids, weight)) return detail::check_ids(ids), Tensor::of_shape(shape);
-    const std::vector<index_t> rows = detail::row_numbers(ids, weight.extent(0));
+    const std::vector<index_t> rows = row_numbers(ids, weight.extent(0));
     Tensor y = Tensor::empty(shape);
     const Tensor table = weight.contiguous();
     const index_t width = weight.extent(1);

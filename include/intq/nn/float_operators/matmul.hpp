@@ -48,20 +48,20 @@ INTQ_INLINE Tensor matmul(const Tensor& a, const Tensor& b) {
     const index_t count = shape.size();
     if (detail::is_of_shapes(a, b)) {
         for (const Tensor* operand : {&a, &b}) operand->expect_dtype("view", DType::float32);
-        detail::append_extent(shape, rows, "matmul");
-        detail::append_extent(shape, columns, "matmul");
+        append_extent(shape, rows, "matmul");
+        append_extent(shape, columns, "matmul");
         return Tensor::of_shape(shape);
     }
     const auto expanded = [&](const Tensor& t, index_t height, index_t width) {
         Shape full = shape;
-        detail::append_extent(full, height, "matmul");
-        detail::append_extent(full, width, "matmul");
+        append_extent(full, height, "matmul");
+        append_extent(full, width, "matmul");
         return expand(t, full, "matmul").reshape(Shape(count, height, width));
     };
     const Tensor first = expanded(a, rows, inner);
     const Tensor second = transpose(expanded(b, inner, columns), 1, 2);
-    detail::append_extent(shape, rows, "matmul");
-    detail::append_extent(shape, columns, "matmul");
+    append_extent(shape, rows, "matmul");
+    append_extent(shape, columns, "matmul");
     Tensor y = Tensor::zeros(shape);
     if (inner == 0) return y;
     for (index_t n = 0; n < count && rows * columns > 0; ++n) {

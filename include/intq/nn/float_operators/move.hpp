@@ -120,14 +120,14 @@ INTQ_INLINE Tensor gather(const Tensor& x, const Shape& shape, const Strides& st
 
 INTQ_INLINE Tensor flatten(const Tensor& x, int start_axis, int end_axis) {
     if (x.rank() == 0) return x.reshape(Shape(1));
-    const int first = detail::positive_axis(start_axis, x.rank(), "flatten");
-    const int last = detail::positive_axis(end_axis, x.rank(), "flatten");
+    const int first = positive_axis(start_axis, x.rank(), "flatten");
+    const int last = positive_axis(end_axis, x.rank(), "flatten");
     if (first > last)
         throw Error("flatten: axis " + std::to_string(start_axis) + " comes after axis " + std::to_string(end_axis));
     Shape shape;
     for (int axis = 0; axis < x.rank(); ++axis)
         if (axis <= first || axis > last) {
-            detail::append_extent(shape, x.extent(axis), "flatten");
+            append_extent(shape, x.extent(axis), "flatten");
         } else {
             shape[shape.rank - 1] *= x.extent(axis);
         }
@@ -151,7 +151,7 @@ INTQ_INLINE Tensor reshape(const Tensor& x, std::span<const index_t> extents) {
         } else {
             known *= extent;
         }
-        detail::append_extent(shape, extent, "reshape");
+        append_extent(shape, extent, "reshape");
     }
     if (open >= 0 && known > 0 && x.size() % known == 0) shape[open] = x.size() / known;
     if ((open >= 0 && shape[open] < 0) || shape.size() != x.size())
@@ -163,7 +163,7 @@ INTQ_INLINE std::vector<int> permuted_axes(std::span<const index_t> axes, const 
     const auto rank = static_cast<int>(axes.size());
     std::vector<int> order;
     for (const index_t given : axes) {
-        const int axis = detail::positive_axis(static_cast<int>(given), rank, "permute");
+        const int axis = positive_axis(static_cast<int>(given), rank, "permute");
         if (std::find(order.begin(), order.end(), axis) != order.end())
             throw Error("permute: axis " + std::to_string(axis) + (shape == nullptr ? "" : " of " + to_string(*shape)) +
                         " is there twice");
@@ -183,7 +183,7 @@ INTQ_INLINE Tensor permute(const Tensor& x, std::span<const index_t> axes) {
     detail::Strides steps{};
     for (std::size_t i = 0; i < order.size(); ++i) {
         const int axis = order[i];
-        detail::append_extent(shape, x.extent(axis), "permute");
+        append_extent(shape, x.extent(axis), "permute");
         steps[i] = strides[static_cast<std::size_t>(axis)];
     }
     return detail::gather(input, shape, steps, 0);
@@ -192,8 +192,8 @@ INTQ_INLINE Tensor permute(const Tensor& x, std::span<const index_t> axes) {
 INTQ_INLINE Tensor transpose(const Tensor& x, int axis0, int axis1) {
     std::vector<index_t> axes;
     for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
-    std::swap(axes[static_cast<std::size_t>(detail::positive_axis(axis0, x.rank(), "transpose"))],
-              axes[static_cast<std::size_t>(detail::positive_axis(axis1, x.rank(), "transpose"))]);
+    std::swap(axes[static_cast<std::size_t>(positive_axis(axis0, x.rank(), "transpose"))],
+              axes[static_cast<std::size_t>(positive_axis(axis1, x.rank(), "transpose"))]);
     return permute(x, axes);
 }
 
@@ -210,7 +210,7 @@ INTQ_INLINE SliceRange slice_range(index_t extent, index_t start, index_t stop, 
 }
 
 INTQ_INLINE Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step) {
-    const int along = detail::positive_axis(axis, x.rank(), "slice");
+    const int along = positive_axis(axis, x.rank(), "slice");
     const index_t extent = x.extent(along);
     const auto [first, count] = slice_range(extent, start, stop, step);
     const Tensor input = x.contiguous();
@@ -225,19 +225,19 @@ INTQ_INLINE Tensor slice(const Tensor& x, int axis, index_t start, index_t stop,
 }
 
 INTQ_INLINE Tensor select(const Tensor& x, int axis, index_t at) {
-    const int along = detail::positive_axis(axis, x.rank(), "select");
+    const int along = positive_axis(axis, x.rank(), "select");
     const index_t extent = x.extent(along), first = at < 0 ? at + extent : at;
     if (first < 0 || first >= extent)
         throw Error("select: index " + std::to_string(at) + " does not exist on axis " + std::to_string(along) +
                     " of shape " + to_string(x.shape()));
     Shape shape;
     for (int other = 0; other < x.rank(); ++other)
-        if (other != along) detail::append_extent(shape, x.extent(other), "select");
+        if (other != along) append_extent(shape, x.extent(other), "select");
     return slice(x, along, first, first + 1).reshape(shape);
 }
 
 INTQ_INLINE std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes, int axis) {
-    const int along = detail::positive_axis(axis, x.rank(), "split");
+    const int along = positive_axis(axis, x.rank(), "split");
     index_t sum = 0;
     for (const index_t size : sizes) sum += size;
     if (sum != x.extent(along) || std::any_of(sizes.begin(), sizes.end(), [](index_t size) { return size < 0; }))
@@ -261,7 +261,7 @@ INTQ_INLINE std::vector<index_t> piece_sizes(index_t extent, index_t size) {
 }
 
 INTQ_INLINE std::vector<Tensor> split(const Tensor& x, index_t size, int axis) {
-    return split(x, piece_sizes(x.extent(detail::positive_axis(axis, x.rank(), "split")), size), axis);
+    return split(x, piece_sizes(x.extent(positive_axis(axis, x.rank(), "split")), size), axis);
 }
 
 INTQ_INLINE index_t chunk_size(index_t extent, index_t chunks) {
@@ -270,12 +270,12 @@ INTQ_INLINE index_t chunk_size(index_t extent, index_t chunks) {
 }
 
 INTQ_INLINE std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis) {
-    return split(x, chunk_size(x.extent(detail::positive_axis(axis, x.rank(), "chunk")), chunks), axis);
+    return split(x, chunk_size(x.extent(positive_axis(axis, x.rank(), "chunk")), chunks), axis);
 }
 
 INTQ_INLINE Tensor cat(std::span<const Tensor> parts, int axis) {
     if (parts.empty()) throw Error("cat: there is nothing to concatenate");
-    const int along = detail::positive_axis(axis, parts[0].rank(), "cat");
+    const int along = positive_axis(axis, parts[0].rank(), "cat");
     Shape shape = parts[0].shape();
     shape[along] = 0;
     for (const Tensor& part : parts) {
@@ -294,11 +294,11 @@ INTQ_INLINE Tensor cat(std::span<const Tensor> parts, int axis) {
         return Tensor::of_shape(shape, parts[0].dtype());
     Tensor y = Tensor::empty(shape, parts[0].dtype());
     const index_t unit = size_of(y.dtype());
-    const index_t outer = detail::product(shape, 0, along), step = detail::product(shape, along, shape.rank);
+    const index_t outer = extent_product(shape, 0, along), step = extent_product(shape, along, shape.rank);
     index_t offset = 0;
     for (const Tensor& part : parts) {
         const Tensor input = part.contiguous();
-        const index_t run = detail::product(part.shape(), along, shape.rank);
+        const index_t run = extent_product(part.shape(), along, shape.rank);
         for (index_t o = 0; o < outer; ++o)
             std::copy_n(input.data() + o * run * unit, run * unit, y.data() + (o * step + offset) * unit);
         offset += run;
@@ -320,10 +320,10 @@ INTQ_INLINE Tensor take_along(const Tensor& x, int axis, std::span<const index_t
     shape[axis] = static_cast<index_t>(places.size());
     if (x.lacks_values()) return Tensor::of_shape(shape, x.dtype());
     Tensor y = Tensor::empty(shape, x.dtype());
-    const index_t run = product(shape, axis + 1, shape.rank) * size_of(x.dtype());
+    const index_t run = extent_product(shape, axis + 1, shape.rank) * size_of(x.dtype());
     const std::byte* from = x.data();
     std::byte* to = y.data();
-    for (index_t o = product(shape, 0, axis); o > 0; --o, from += x.extent(axis) * run)
+    for (index_t o = extent_product(shape, 0, axis); o > 0; --o, from += x.extent(axis) * run)
         for (const index_t place : places) to = std::copy_n(from + place * run, run, to);
     return y;
 }

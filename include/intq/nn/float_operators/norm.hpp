@@ -19,10 +19,10 @@ struct ChannelMoments {
     index_t count = 0;             // elements of one channel
 };
 
-namespace detail {
-
 /// Elements of one channel of one sample of (N, C, …).
 index_t inner_size(const Tensor& x);
+
+namespace detail {
 
 /// @param dtype  float32 or float64, the dtype of x
 ChannelMoments channel_moments(const Tensor& x, DType dtype);
@@ -75,12 +75,6 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE index_t inner_size(const Tensor& x) {
-    index_t inner = 1;
-    for (int axis = 2; axis < x.rank(); ++axis) inner *= x.extent(axis);
-    return inner;
-}
-
 template <class T> ChannelMoments moments_of(const Tensor& x) {
     const index_t channels = x.extent(1), inner = inner_size(x);
     ChannelMoments moments{std::vector<double>(static_cast<std::size_t>(channels)),
@@ -111,9 +105,15 @@ INTQ_INLINE ChannelMoments channel_moments(const Tensor& x, DType dtype) {
 
 }  // namespace detail
 
+INTQ_INLINE index_t inner_size(const Tensor& x) {
+    index_t inner = 1;
+    for (int axis = 2; axis < x.rank(); ++axis) inner *= x.extent(axis);
+    return inner;
+}
+
 INTQ_INLINE Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const double> variance,
                               const Tensor& weight, const Tensor& bias, double eps) {
-    const index_t inner = detail::inner_size(x);
+    const index_t inner = inner_size(x);
     x.expect_dtype("flat", DType::float32);
     if (detail::is_of_shapes(x, weight, bias)) return Tensor::of_shape(x.shape());
     Tensor y = Tensor::empty(x.shape());
@@ -140,7 +140,7 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
     if (axes < 1 || axes > x.rank())
         throw Error("layer_norm: the input " + to_string(x.shape()) + " does not have " + std::to_string(axes) +
                     " axes to normalize");
-    const index_t run = detail::product(x.shape(), x.rank() - axes, x.rank());
+    const index_t run = extent_product(x.shape(), x.rank() - axes, x.rank());
     for (const Tensor* tensor : {&weight, &bias})
         if (tensor->defined() && tensor->size() != run)
             throw Error("layer_norm: weight and bias have the shape " + to_string(tensor->shape()) +

@@ -57,10 +57,8 @@ template <class Pool> Tensor pool_line(const Tensor& x, const char* op, const Po
 /// Mean of the cells from fl(i·in/out) up to ceil((i+1)·in/out) - 1 on each axis, for any output size.
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out);
 
-namespace detail {
-
 /// Rows top, top + step.height, … below bottom, and columns in the same way, inside the image.
-struct Cells {
+struct WindowCells {
     index_t top, left, bottom, right;
     Size2d step{};
     index_t count() const noexcept {
@@ -78,16 +76,20 @@ private:
     }
 };
 
+namespace detail {
+
 void check_pool(const Tensor& x, const Window2d& window, OpKind op);
 
+}  // namespace detail
+
 /// The cells under an output of avg_pool2d.
-Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept;
+WindowCells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept;
 
 /// What the average of an output divides by.
 index_t window_divisor(const AverageWindow& average, Size2d in, index_t i, index_t j) noexcept;
 
 /// The cells under an output of adaptive_avg_pool2d.
-Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept;
+WindowCells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept;
 
 /// The place in its plane of the first largest element under an output of max_pool2d, or of the last NaN; -1 where
 /// the window holds no cell of the image.
@@ -104,8 +106,6 @@ index_t largest_cell(const T* plane, const Window2d& window, Size2d in, index_t 
         }
     return best;
 }
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::float_operators
@@ -137,7 +137,9 @@ INTQ_INLINE void check_pool(const Tensor& x, const Window2d& window, OpKind op) 
                     ") and windows of " + std::to_string(high + 1) + " x " + std::to_string(wide + 1));
 }
 
-INTQ_INLINE Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept {
+}  // namespace detail
+
+INTQ_INLINE WindowCells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept {
     const index_t top = i * window.stride.height - window.padding.top;
     const index_t left = j * window.stride.width - window.padding.left;
     const auto inside = [](index_t first, index_t step) {
@@ -160,10 +162,12 @@ INTQ_INLINE index_t window_divisor(const AverageWindow& average, Size2d in, inde
         .count();
 }
 
-INTQ_INLINE Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept {
+INTQ_INLINE WindowCells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept {
     return {i * in.height / out.height, j * in.width / out.width, ((i + 1) * in.height + out.height - 1) / out.height,
             ((j + 1) * in.width + out.width - 1) / out.width};
 }
+
+namespace detail {
 
 /// The shape of a pool's output. The first window and the last are those that may see no cell of the image.
 INTQ_INLINE Tensor pooled_shape(const Tensor& x, const Shape& shape, const Window2d& window, const char* refusal) {
@@ -186,7 +190,7 @@ template <class Visit> void for_each_output(const Tensor& input, Tensor& y, cons
             for (index_t j = 0; j < y.extent(3); ++j) visit(plane, i, j, *to++);
 }
 
-INTQ_INLINE double sum_of(const float* plane, index_t width, const Cells& cells) {
+INTQ_INLINE double sum_of(const float* plane, index_t width, const WindowCells& cells) {
     double sum = 0;
     cells.for_each(width, [&](index_t at) { sum += static_cast<double>(plane[at]); });
     return sum;
@@ -232,7 +236,7 @@ INTQ_INLINE Tensor max_pool2d(const Tensor& x, const Window2d& window) {
     Tensor y = Tensor::empty(shape);
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
-        const index_t best = detail::largest_cell(plane, window, {height, width}, i, j);
+        const index_t best = largest_cell(plane, window, {height, width}, i, j);
         if (best < 0) throw Error("max_pool2d: a window lies in the padding only");
         result = plane[best];
     });
@@ -255,9 +259,9 @@ INTQ_INLINE Tensor avg_pool2d(const Tensor& x, const AverageWindow& average) {
     Tensor y = Tensor::empty(shape);
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
-        const detail::Cells cells = detail::window_cells(window, {height, width}, i, j);
+        const WindowCells cells = window_cells(window, {height, width}, i, j);
         if (cells.count() == 0) throw Error("avg_pool2d: a window sees no cell of the image");
-        const index_t count = detail::window_divisor(average, {height, width}, i, j);
+        const index_t count = window_divisor(average, {height, width}, i, j);
         result = static_cast<float>(detail::sum_of(plane, width, cells) / static_cast<double>(count));
     });
     return y;
@@ -273,7 +277,7 @@ INTQ_INLINE Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
     Tensor y = Tensor::empty(shape);
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
-        const detail::Cells cells = detail::adaptive_cells({height, width}, out, i, j);
+        const WindowCells cells = adaptive_cells({height, width}, out, i, j);
         result = static_cast<float>(detail::sum_of(plane, width, cells) / static_cast<double>(cells.count()));
     });
     return y;

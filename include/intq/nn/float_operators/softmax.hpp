@@ -29,13 +29,13 @@ namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
-    const int along = detail::positive_axis(axis, x.rank(), "softmax");
+    const int along = positive_axis(axis, x.rank(), "softmax");
     x.expect_dtype("flat", DType::float32);
     if (detail::is_of_shapes(x)) return Tensor::of_shape(x.shape());
     const Tensor input = x.contiguous();
     Tensor y = Tensor::empty(x.shape());
-    const index_t count = x.extent(along), inner = detail::product(x.shape(), along + 1, x.rank());
-    const index_t outer = detail::product(x.shape(), 0, along);
+    const index_t count = x.extent(along), inner = extent_product(x.shape(), along + 1, x.rank());
+    const index_t outer = extent_product(x.shape(), 0, along);
     std::vector<double> terms(static_cast<std::size_t>(count));
     for (index_t o = 0; o < outer; ++o)
         for (index_t i = 0; i < inner; ++i) {

@@ -148,7 +148,7 @@ INTQ_INLINE Value evaluate_relu6(std::span<const Value> values) {
 
 INTQ_INLINE Value evaluate_clamp(std::span<const Value> values) {
     const Arguments arguments(values);
-    return float_operators::clamp(arguments.tensor(0), optional_number(arguments, 1), optional_number(arguments, 2));
+    return float_operators::clamp(arguments.tensor(0), arguments.optional_number(1), arguments.optional_number(2));
 }
 
 INTQ_INLINE Value evaluate_softmax(std::span<const Value> values) {
@@ -160,7 +160,7 @@ INTQ_INLINE Value evaluate_reduce(Tensor (*reduce)(const Tensor&, std::span<cons
                                   std::span<const Value> values) {
     const Arguments arguments(values);
     const auto axes = arguments.has(1) ? integers_of(arguments[1]) : std::vector<index_t>();
-    return reduce(arguments.tensor(0), axes, flag(arguments, 2));
+    return reduce(arguments.tensor(0), axes, arguments.flag(2));
 }
 
 INTQ_INLINE Value evaluate_sum(std::span<const Value> values) { return evaluate_reduce(&float_operators::sum, values); }

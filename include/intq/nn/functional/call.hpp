@@ -88,18 +88,13 @@ private:
     static constexpr Function record_{name.text, &evaluate};
 };
 
-namespace detail {
-
 /// The integers of a tuple, or one integer; nothing for none.
 std::vector<index_t> integers_of(const Value& value);
 
+namespace detail {
+
 /// A tuple of integers.
 Value tuple_of(std::span<const index_t> integers);
-
-/// Nothing where argument `i` is none or missing.
-std::optional<double> optional_number(const Arguments& arguments, std::size_t i);
-
-bool flag(const Arguments& arguments, std::size_t i);
 
 int axis_of(const Arguments& arguments, std::size_t i, int otherwise);
 
@@ -167,6 +162,14 @@ INTQ_INLINE void check_argument_count(const char* function, std::size_t given, s
                     std::to_string(given));
 }
 
+INTQ_INLINE Value tuple_of(std::span<const index_t> integers) { return Value::Tuple(integers.begin(), integers.end()); }
+
+INTQ_INLINE int axis_of(const Arguments& arguments, std::size_t i, int otherwise) {
+    return static_cast<int>(arguments.integer(i, otherwise));
+}
+
+}  // namespace detail
+
 INTQ_INLINE std::vector<index_t> integers_of(const Value& value) {
     std::vector<index_t> result;
     if (value.is_none()) return result;
@@ -174,20 +177,6 @@ INTQ_INLINE std::vector<index_t> integers_of(const Value& value) {
     for (const Value& item : value.tuple()) result.push_back(item.integer());
     return result;
 }
-
-INTQ_INLINE Value tuple_of(std::span<const index_t> integers) { return Value::Tuple(integers.begin(), integers.end()); }
-
-INTQ_INLINE std::optional<double> optional_number(const Arguments& arguments, std::size_t i) {
-    return arguments.has(i) ? std::optional(arguments[i].number()) : std::nullopt;
-}
-
-INTQ_INLINE bool flag(const Arguments& arguments, std::size_t i) { return arguments.has(i) && arguments[i].boolean(); }
-
-INTQ_INLINE int axis_of(const Arguments& arguments, std::size_t i, int otherwise) {
-    return static_cast<int>(arguments.integer(i, otherwise));
-}
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn

@@ -20,6 +20,16 @@
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
+/// The integers of argument `first`, a tuple, or of the arguments from it on: as methods, reshape, view and permute
+/// take a tuple or the numbers one by one.
+std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first);
+
+/// Where a slice without a stop ends: beyond the last element, and backwards before the first.
+index_t slice_stop(index_t step);
+
+/// What the arguments of interpolate say.
+float_operators::InterpolateOptions interpolate_options(const Arguments& arguments);
+
 namespace detail {
 
 Value evaluate_size(std::span<const Value> values);
@@ -35,14 +45,6 @@ Value evaluate_chunk(std::span<const Value> values);
 Value evaluate_pad(std::span<const Value> values);
 Value evaluate_interpolate(std::span<const Value> values);
 Value evaluate_embedding(std::span<const Value> values);
-
-/// The integers of argument `first`, a tuple, or of the arguments from it on: as methods, reshape, view and permute
-/// take a tuple or the numbers one by one.
-std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first);
-/// Where a slice without a stop ends: beyond the last element, and backwards before the first.
-index_t slice_stop(index_t step);
-/// What the arguments of interpolate say.
-float_operators::InterpolateOptions interpolate_options(const Arguments& arguments);
 
 }  // namespace detail
 
@@ -135,13 +137,6 @@ INTQ_INLINE Value evaluate_flatten(std::span<const Value> values) {
     return float_operators::flatten(arguments.tensor(0), axis_of(arguments, 1, 0), axis_of(arguments, 2, -1));
 }
 
-INTQ_INLINE std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first) {
-    if (arguments[first].is_tuple()) return integers_of(arguments[first]);
-    std::vector<index_t> result;
-    for (std::size_t i = first; i < arguments.size(); ++i) result.push_back(arguments[i].integer());
-    return result;
-}
-
 INTQ_INLINE Value evaluate_reshape(std::span<const Value> values) {
     const Arguments arguments(values);
     return float_operators::reshape(arguments.tensor(0), integers_after(arguments, 1));
@@ -156,10 +151,6 @@ INTQ_INLINE Value evaluate_transpose(std::span<const Value> values) {
     const Arguments arguments(values);
     return float_operators::transpose(arguments.tensor(0), static_cast<int>(arguments[1].integer()),
                                       static_cast<int>(arguments[2].integer()));
-}
-
-INTQ_INLINE index_t slice_stop(index_t step) {
-    return step < 0 ? (std::numeric_limits<index_t>::min)() : (std::numeric_limits<index_t>::max)();
 }
 
 INTQ_INLINE Value evaluate_slice(std::span<const Value> values) {
@@ -201,7 +192,7 @@ INTQ_INLINE Value evaluate_pad(std::span<const Value> values) {
     const PadMode mode = pad_mode(arguments);
     if (mode != PadMode::constant) return float_operators::pad(arguments.tensor(0), integers_of(arguments[1]), mode);
     return float_operators::pad(arguments.tensor(0), integers_of(arguments[1]),
-                                optional_number(arguments, 3).value_or(0.0));
+                                arguments.optional_number(3).value_or(0.0));
 }
 
 // One value for both sides, or two.
@@ -211,20 +202,6 @@ template <class Get> auto pair_of(const Value& value, const Get& get) {
         throw Error("interpolate: height and width are needed, given " + std::to_string(value.tuple().size()) +
                     " numbers");
     return std::pair(get(value.tuple()[0]), get(value.tuple()[1]));
-}
-
-INTQ_INLINE float_operators::InterpolateOptions interpolate_options(const Arguments& arguments) {
-    float_operators::InterpolateOptions options;
-    if (arguments.has(1)) {
-        const auto [height, width] = pair_of(arguments[1], [](const Value& v) { return v.integer(); });
-        options.size = Size2d{height, width};
-    }
-    if (arguments.has(2)) {
-        const auto [height, width] = pair_of(arguments[2], [](const Value& v) { return v.number(); });
-        options.scale_factor = float_operators::ScaleFactor{height, width};
-    }
-    options.rule = float_operators::resize_rule(arguments.has(3) ? arguments[3].text() : "nearest", flag(arguments, 4));
-    return options;
 }
 
 INTQ_INLINE Value evaluate_interpolate(std::span<const Value> values) {
@@ -238,6 +215,31 @@ INTQ_INLINE Value evaluate_embedding(std::span<const Value> values) {
 }
 
 }  // namespace detail
+
+INTQ_INLINE std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first) {
+    if (arguments[first].is_tuple()) return integers_of(arguments[first]);
+    std::vector<index_t> result;
+    for (std::size_t i = first; i < arguments.size(); ++i) result.push_back(arguments[i].integer());
+    return result;
+}
+
+INTQ_INLINE index_t slice_stop(index_t step) {
+    return step < 0 ? (std::numeric_limits<index_t>::min)() : (std::numeric_limits<index_t>::max)();
+}
+
+INTQ_INLINE float_operators::InterpolateOptions interpolate_options(const Arguments& arguments) {
+    float_operators::InterpolateOptions options;
+    if (arguments.has(1)) {
+        const auto [height, width] = detail::pair_of(arguments[1], [](const Value& v) { return v.integer(); });
+        options.size = Size2d{height, width};
+    }
+    if (arguments.has(2)) {
+        const auto [height, width] = detail::pair_of(arguments[2], [](const Value& v) { return v.number(); });
+        options.scale_factor = float_operators::ScaleFactor{height, width};
+    }
+    options.rule = float_operators::resize_rule(arguments.has(3) ? arguments[3].text() : "nearest", arguments.flag(4));
+    return options;
+}
 
 INTQ_INLINE Value cat(const Value::Tuple& parts, int axis) { return call(cat_function, Value(parts), axis); }
 

@@ -13,15 +13,15 @@
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+/// "none" is x·Φ(x), "tanh" its approximation.
+TableFunction gelu_of(const std::string& approximate);
+
 namespace detail {
 
 Value evaluate_unary(TableFunction function, std::span<const Value> values);
 template <TableFunction function> Value evaluate_unary(std::span<const Value> values) {
     return evaluate_unary(function, values);
 }
-
-/// "none" is x·Φ(x), "tanh" its approximation.
-TableFunction gelu_of(const std::string& approximate);
 
 Value evaluate_gelu(std::span<const Value> values);
 
@@ -65,13 +65,7 @@ namespace detail {
 INTQ_INLINE Value evaluate_unary(TableFunction function, std::span<const Value> values) {
     const Arguments arguments(values);
     const double otherwise = float_operators::unary_row(function).default_parameter;
-    return float_operators::unary(function, arguments.tensor(0), optional_number(arguments, 1).value_or(otherwise));
-}
-
-INTQ_INLINE TableFunction gelu_of(const std::string& approximate) {
-    if (approximate == "none") return TableFunction::gelu_erf;
-    if (approximate == "tanh") return TableFunction::gelu_tanh;
-    throw Error("gelu: approximate is none or tanh, given \"" + approximate + "\"");
+    return float_operators::unary(function, arguments.tensor(0), arguments.optional_number(1).value_or(otherwise));
 }
 
 INTQ_INLINE Value evaluate_gelu(std::span<const Value> values) {
@@ -80,6 +74,12 @@ INTQ_INLINE Value evaluate_gelu(std::span<const Value> values) {
 }
 
 }  // namespace detail
+
+INTQ_INLINE TableFunction gelu_of(const std::string& approximate) {
+    if (approximate == "none") return TableFunction::gelu_erf;
+    if (approximate == "tanh") return TableFunction::gelu_tanh;
+    throw Error("gelu: approximate is none or tanh, given \"" + approximate + "\"");
+}
 
 INTQ_INLINE Value sigmoid(const Value& x) { return call(unary_function<TableFunction::sigmoid>, x); }
 INTQ_INLINE Value tanh(const Value& x) { return call(unary_function<TableFunction::tanh>, x); }

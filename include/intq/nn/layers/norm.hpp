@@ -91,12 +91,8 @@ protected:
     INTQ_INLINE bool accepts_rank(int rank) const override;
 };
 
-namespace detail {
-
 /// "BNReLU2d" for a relu behind "BatchNorm2d".
 std::string fused_norm_name(const std::string& norm, Activation activation);
-
-}  // namespace detail
 
 /// BNReLU2d, BNReLU62d and their kin: a batch norm with a clamp behind it.
 ///
@@ -105,7 +101,7 @@ template <class Norm> class FusedBatchNorm : public Cloneable<FusedBatchNorm<Nor
 public:
     FusedBatchNorm(const Norm& norm, Activation activation)
         : Cloneable<FusedBatchNorm<Norm>, Norm>(norm), activation_(activation) {}
-    std::string type_name() const override { return detail::fused_norm_name(Norm::type_name(), activation_); }
+    std::string type_name() const override { return fused_norm_name(Norm::type_name(), activation_); }
     Activation activation() const override { return activation_; }
 
 private:
@@ -217,13 +213,9 @@ INTQ_INLINE bool BatchNorm1d::accepts_rank(int rank) const { return rank == 2 ||
 
 INTQ_INLINE bool BatchNorm3d::accepts_rank(int rank) const { return rank == 5; }
 
-namespace detail {
-
 INTQ_INLINE std::string fused_norm_name(const std::string& norm, Activation activation) {
     return "BN" + name_of(Fusion{false, activation}) + norm.substr(norm.size() - 2);
 }
-
-}  // namespace detail
 
 INTQ_INLINE LayerNorm::LayerNorm(const Shape& normalized_shape, double eps)
     : normalized_shape_(normalized_shape), eps_(eps) {

@@ -92,7 +92,7 @@ INTQ_INLINE std::string Unary::type_name() const { return float_operators::unary
 INTQ_INLINE Unary::Unary(TableFunction function, double parameter) : function_(function), parameter_(parameter) {
     float_operators::check_parameter(function, parameter);
 }
-INTQ_INLINE GELU::GELU(const std::string& approximate) : Cloneable(detail::gelu_of(approximate), 1.0) {}
+INTQ_INLINE GELU::GELU(const std::string& approximate) : Cloneable(gelu_of(approximate), 1.0) {}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn

@@ -236,12 +236,8 @@ private:
     std::optional<FloatSumsScope> scope_;
 };
 
-namespace detail {
-
 /// "prefix.name"; the name alone where there is no prefix.
 std::string join_path(const std::string& prefix, const std::string& name);
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
@@ -287,10 +283,6 @@ INTQ_INLINE ModulePtr clone(const Module& root) { return ModuleCloner()(root); }
 
 namespace detail {
 
-INTQ_INLINE std::string join_path(const std::string& prefix, const std::string& name) {
-    return prefix.empty() ? name : prefix + "." + name;
-}
-
 INTQ_INLINE void collect_modules(Module& module, const std::string& path, std::vector<Named<Module*>>& out,
                                  std::unordered_set<const Module*>& seen) {
     if (!seen.insert(&module).second) return;
@@ -305,6 +297,10 @@ template <class T> std::string list_names(const std::vector<Named<T>>& items) {
 }
 
 }  // namespace detail
+
+INTQ_INLINE std::string join_path(const std::string& prefix, const std::string& name) {
+    return prefix.empty() ? name : prefix + "." + name;
+}
 
 namespace detail {
 
@@ -419,16 +415,14 @@ INTQ_INLINE std::vector<Named<Module*>> Module::named_modules(const std::string&
 INTQ_INLINE std::vector<Named<Tensor*>> Module::named_parameters() {
     std::vector<Named<Tensor*>> result;
     for (const auto& module : named_modules())
-        for (auto& item : module.value->parameters_)
-            result.push_back({detail::join_path(module.name, item.name), &item.value});
+        for (auto& item : module.value->parameters_) result.push_back({join_path(module.name, item.name), &item.value});
     return result;
 }
 
 INTQ_INLINE std::vector<Named<Tensor*>> Module::named_buffers() {
     std::vector<Named<Tensor*>> result;
     for (const auto& module : named_modules())
-        for (auto& item : module.value->buffers_)
-            result.push_back({detail::join_path(module.name, item.name), &item.value});
+        for (auto& item : module.value->buffers_) result.push_back({join_path(module.name, item.name), &item.value});
     return result;
 }
 

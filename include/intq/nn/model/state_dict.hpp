@@ -42,16 +42,16 @@ void check_state_dict(Module& model, const StateDict& state);
 /// else the tensor becomes a copy.
 void assign(Tensor& to, const Tensor& from);
 
-namespace detail {
-
-/// The parameters, then the buffers, of all modules.
-std::vector<Named<Tensor*>> all_tensors(Module& model);
-
 /// The names of the buffers that are not persistent.
 std::set<std::string> transient_names(Module& model);
 
 /// Null when there is none of this name.
 const Tensor* find_named(const StateDict& state, const std::string& name);
+
+namespace detail {
+
+/// The parameters, then the buffers, of all modules.
+std::vector<Named<Tensor*>> all_tensors(Module& model);
 
 }  // namespace detail
 
@@ -79,15 +79,15 @@ INTQ_INLINE std::vector<Named<Tensor*>> all_tensors(Module& model) {
     return tensors;
 }
 
+}  // namespace detail
+
 INTQ_INLINE const Tensor* find_named(const StateDict& state, const std::string& name) {
     for (const auto& item : state)
         if (item.name == name) return &item.value;
     return nullptr;
 }
 
-}  // namespace detail
-
-INTQ_INLINE std::set<std::string> detail::transient_names(Module& model) {
+INTQ_INLINE std::set<std::string> transient_names(Module& model) {
     std::set<std::string> names;
     for (const auto& module : model.named_modules())
         for (const auto& buffer : module.value->buffers())
@@ -104,7 +104,7 @@ INTQ_INLINE StateDict whole_state(Module& model) {
 
 INTQ_INLINE StateDict state_dict(Module& model) {
     StateDict state = whole_state(model);
-    const std::set<std::string> transient = detail::transient_names(model);
+    const std::set<std::string> transient = transient_names(model);
     std::erase_if(state, [&](const Named<Tensor>& item) { return transient.count(item.name) != 0; });
     return state;
 }
@@ -130,7 +130,7 @@ INTQ_INLINE void check_tensors(Module& model, const StateDict& state) {
     const std::set<std::string> transient = transient_names(model);
     std::size_t found = 0;
     for (const auto& tensor : tensors) {
-        const Tensor* given = detail::find_named(state, tensor.name);
+        const Tensor* given = find_named(state, tensor.name);
         found += given != nullptr ? 1 : 0;
         if (!tensor.value->defined()) continue;
         if (given == nullptr && transient.count(tensor.name) != 0) continue;
@@ -191,11 +191,11 @@ INTQ_INLINE void load_state_dict(Module& model, const StateDict& given_state) {
     };
     std::vector<Former> former;
     for (const auto& tensor : detail::all_tensors(model))
-        if (detail::find_named(state, tensor.name) != nullptr)
+        if (find_named(state, tensor.name) != nullptr)
             former.push_back({tensor.value, *tensor.value, tensor.value->defined() ? tensor.value->clone() : Tensor()});
     try {
         for (const auto& tensor : detail::all_tensors(model))
-            if (const Tensor* given = detail::find_named(state, tensor.name)) assign(*tensor.value, *given);
+            if (const Tensor* given = find_named(state, tensor.name)) assign(*tensor.value, *given);
         detail::tell_modules(model);
     } catch (...) {
         for (Former& one : former) {

@@ -104,7 +104,7 @@ INTQ_INLINE void save_state_dict(Module& model, const std::filesystem::path& pat
         for (const auto* list : {&slot.value->parameters(), &slot.value->buffers()})
             for (const auto& item : *list)
                 if (item.value.defined() && slot.value->is_persistent(item.name))
-                    state.push_back({detail::join_path(slot.name, item.name), item.value});
+                    state.push_back({join_path(slot.name, item.name), item.value});
     save_state_dict(state, path);
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -105,6 +106,10 @@ public:
     const Value& operator[](std::size_t i) const;
     const Tensor& tensor(std::size_t i) const;
     std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
+    /// Nothing where argument `i` is none or missing.
+    std::optional<double> optional_number(std::size_t i) const;
+    /// Whether argument `i` is there and true.
+    bool flag(std::size_t i) const;
 
 private:
     std::span<const Value> values_;
@@ -252,6 +257,12 @@ INTQ_INLINE const Tensor& Arguments::tensor(std::size_t i) const { return (*this
 INTQ_INLINE std::int64_t Arguments::integer(std::size_t i, std::int64_t otherwise) const {
     return has(i) ? values_[i].integer() : otherwise;
 }
+
+INTQ_INLINE std::optional<double> Arguments::optional_number(std::size_t i) const {
+    return has(i) ? std::optional(values_[i].number()) : std::nullopt;
+}
+
+INTQ_INLINE bool Arguments::flag(std::size_t i) const { return has(i) && values_[i].boolean(); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn

@@ -114,7 +114,7 @@ INTQ_INLINE std::optional<std::string> find_parts(const std::vector<std::string>
 }
 
 INTQ_INLINE void add_tensor(nn::StateDict& state, const std::string& path, const char* name, Tensor tensor) {
-    if (tensor.defined()) state.push_back({nn::detail::join_path(path, name), std::move(tensor)});
+    if (tensor.defined()) state.push_back({nn::join_path(path, name), std::move(tensor)});
 }
 
 INTQ_INLINE void add_output_grid(nn::StateDict& state, const std::string& path, const OwnedQParams& grid) {
@@ -209,7 +209,7 @@ INTQ_INLINE WeightDict compare_weights(const nn::StateDict& float_dict, const nn
     for (const auto& item : quantized_dict) {
         keys.push_back(item.name);
         if (const auto name = detail::partner_of(names, item.name))
-            result[item.name] = {*nn::detail::find_named(float_dict, *name), item.value};
+            result[item.name] = {*nn::find_named(float_dict, *name), item.value};
     }
     const bool has_codes = std::any_of(quantized_dict.begin(), quantized_dict.end(), [](const auto& item) {
         return item.value.dtype() == DType::int8 || item.value.dtype() == DType::int16;

@@ -142,10 +142,10 @@ INTQ_INLINE nn::Value shadowed(const nn::Value& value, ShadowRule rule) {
 }
 
 INTQ_INLINE void collect_loggers(nn::Module& module, const std::string& path, LoggerDict& out) {
-    if (const Logger* logger = logger_in(module)) out[nn::detail::join_path(path, "stats")] = logger->stats();
+    if (const Logger* logger = logger_in(module)) out[nn::join_path(path, "stats")] = logger->stats();
     for (const auto& child : module.children()) {
         if (dynamic_cast<const Logger*>(child.value.get()) != nullptr) continue;
-        collect_loggers(*child.value, nn::detail::join_path(path, child.name), out);
+        collect_loggers(*child.value, nn::join_path(path, child.name), out);
     }
 }
 

@@ -281,14 +281,13 @@ INTQ_INLINE nn::Value ConvertedStep::forward(nn::Arguments arguments) {
     }
     std::map<int, nn::Value> inputs;
     for (std::size_t i = 0; i < node().inputs.size(); ++i) inputs[node().inputs[i]] = arguments[i];
-    const auto on_host =
-        quantization::detail::run_on_host(*quantized_, node(), [&](int tensor) { return inputs.at(tensor); });
+    const auto on_host = quantization::run_on_host(*quantized_, node(), [&](int tensor) { return inputs.at(tensor); });
     if (on_host) return *on_host;
     std::vector<Tensor> operands;
     for (const auto& [tensor, value] : inputs) operands.push_back(value.tensor());
     if (program_ == nullptr) {
         const index_t samples = operands.empty() || operands[0].rank() == 0 ? 1 : operands[0].extent(0);
-        program_ = quantization::detail::lower_step(*quantized_, node(), *table_, std::max<index_t>(1, samples));
+        program_ = quantization::lower_step(*quantized_, node(), *table_, std::max<index_t>(1, samples));
     }
     Tensor result = program_->run(operands)[0];
     if (result.dtype() != DType::float32) result.set_qparams(output().qparams);

@@ -272,7 +272,7 @@ INTQ_INLINE nn::ModulePtr converted_layer(const std::string& name, const nn::Mod
     try {
         const quantization::QuantizedGraph quantized = quantization::convert_fx(*prepared);
         const bool has_float = std::any_of(quantized.nodes.begin(), quantized.nodes.end(), [&](const auto& node) {
-            return quantization::detail::runs_on_host(quantized, node);
+            return quantization::runs_on_host(quantized, node);
         });
         if (has_float) return std::make_shared<ConvertedModel>(quantized, kernels);
         const Shape& shape = quantized.tensor(quantized.inputs.at(0)).shape;

@@ -112,8 +112,7 @@ INTQ_INLINE std::vector<std::string> type_names(const WeightedFamily& family) {
 
 INTQ_INLINE std::vector<std::string> batch_norm_names(int dimensions) {
     const std::string plain = "BatchNorm" + std::to_string(dimensions) + "d";
-    return {plain, nn::detail::fused_norm_name(plain, Activation::relu),
-            nn::detail::fused_norm_name(plain, Activation::relu6)};
+    return {plain, nn::fused_norm_name(plain, Activation::relu), nn::fused_norm_name(plain, Activation::relu6)};
 }
 
 }  // namespace detail

@@ -152,8 +152,7 @@ private:
             check_.calls.push_back({name, is_called ? counts_.at(&module) : 0});
             return;
         }
-        for (const auto& child : module.children())
-            collect_leaves(*child.value, nn::detail::join_path(name, child.name), seen);
+        for (const auto& child : module.children()) collect_leaves(*child.value, nn::join_path(name, child.name), seen);
     }
 
     std::size_t calls_of(const graph::Node& node) const {

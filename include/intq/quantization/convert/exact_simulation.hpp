@@ -70,8 +70,6 @@ private:
     std::vector<nn::Value> values_;                                 // by tensor; tuples of operators in float
 };
 
-namespace detail {
-
 /// One step as a program.
 std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized, const QuantizedNode& node,
                                                   const kernels::KernelTable& table, index_t max_batch);
@@ -85,8 +83,6 @@ std::optional<nn::Value> run_on_host(const QuantizedGraph& quantized, const Quan
 
 /// Whether no program executes a step.
 bool runs_on_host(const QuantizedGraph& quantized, const QuantizedNode& node);
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -110,8 +106,6 @@ bool runs_on_host(const QuantizedGraph& quantized, const QuantizedNode& node);
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
-
-namespace detail {
 
 INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized,
                                                               const QuantizedNode& node,
@@ -151,10 +145,8 @@ INTQ_INLINE std::optional<nn::Value> run_on_host(const QuantizedGraph& quantized
 }
 
 INTQ_INLINE bool runs_on_host(const QuantizedGraph& quantized, const QuantizedNode& node) {
-    return (is_float_step(node) && !is_constant_of_codes(quantized, node)) || node.as<CustomStep>() != nullptr;
+    return (detail::is_float_step(node) && !is_constant_of_codes(quantized, node)) || node.as<CustomStep>() != nullptr;
 }
-
-}  // namespace detail
 
 INTQ_INLINE ExactSimulation::ExactSimulation(PreparedModel& model, const kernels::KernelTable& table, index_t max_batch)
     : ExactSimulation(convert_fx(model), table, max_batch) {}
@@ -163,9 +155,9 @@ INTQ_INLINE ExactSimulation::ExactSimulation(QuantizedGraph quantized, const ker
                                              index_t max_batch)
     : quantized_(std::move(quantized)), values_(quantized_.tensors.size(), nn::Value(Tensor())) {
     for (const QuantizedNode& node : quantized_.nodes)
-        programs_.push_back(detail::runs_on_host(quantized_, node) || node.as<ConstantStep>() != nullptr
+        programs_.push_back(runs_on_host(quantized_, node) || node.as<ConstantStep>() != nullptr
                                 ? nullptr
-                                : detail::lower_step(quantized_, node, table, max_batch));
+                                : lower_step(quantized_, node, table, max_batch));
 }
 
 INTQ_INLINE std::optional<Tensor> ExactSimulation::real(int tensor) const {
@@ -197,7 +189,7 @@ INTQ_INLINE void ExactSimulation::step(std::size_t at) {
     const QuantizedNode& node = quantized_.nodes.at(at);
     nn::Value& output = values_[static_cast<std::size_t>(node.output)];
     const auto value_of = [&](int tensor) { return values_[static_cast<std::size_t>(tensor)]; };
-    if (auto on_host = detail::run_on_host(quantized_, node, value_of)) {
+    if (auto on_host = run_on_host(quantized_, node, value_of)) {
         output = *std::move(on_host);
     } else {
         std::vector<Tensor> operands;

@@ -95,7 +95,7 @@ INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executo
 INTQ_INLINE void check_deployable(const QuantizedGraph& quantized) {
     std::string names;
     for (const QuantizedNode& node : quantized.nodes)
-        if (detail::runs_on_host(quantized, node) && node.as<ConstantStep>() == nullptr)
+        if (runs_on_host(quantized, node) && node.as<ConstantStep>() == nullptr)
             names += (names.empty() ? "" : ", ") + node.layer() + " (" + node.type + ")";
     if (!names.empty())
         throw Error(std::string("the model is hybrid and not deployable to the target ") + quantized.target.name +
@@ -116,7 +116,7 @@ INTQ_INLINE HybridModel::HybridModel(QuantizedGraph quantized, const kernels::Ke
     const std::vector<QuantizedNode>& nodes = quantized_.nodes;
     const auto makes_constant = [&](const QuantizedNode& node) { return detail::makes_constant(quantized_, node); };
     const auto is_host_step = [&](const QuantizedNode& node) {
-        return detail::runs_on_host(quantized_, node) && !makes_constant(node);
+        return runs_on_host(quantized_, node) && !makes_constant(node);
     };
     for (auto first = nodes.begin(); first != nodes.end();) {
         const auto end = std::find_if(first, nodes.end(), is_host_step);
@@ -170,7 +170,7 @@ INTQ_INLINE std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs,
     for (const Part& part : parts_) {
         if (part.program == nullptr) {
             const QuantizedNode& node = quantized_.nodes[part.on_host];
-            values[node.output] = detail::run_on_host(quantized_, node, value_of).value();
+            values[node.output] = run_on_host(quantized_, node, value_of).value();
             continue;
         }
         std::vector<Tensor> operands;

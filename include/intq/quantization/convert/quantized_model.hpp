@@ -99,7 +99,7 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE QuantizedModel::QuantizedModel(const QuantizedGraph& quantized, const kernels::KernelTable& table,
                                            index_t max_batch) {
     const bool on_host = std::any_of(quantized.nodes.begin(), quantized.nodes.end(),
-                                     [&](const QuantizedNode& node) { return detail::runs_on_host(quantized, node); });
+                                     [&](const QuantizedNode& node) { return runs_on_host(quantized, node); });
     runs_ = on_host ? std::make_shared<const Runs>(HybridModel(quantized, table, max_batch))
                     : std::make_shared<const Runs>(lower(quantized, table, max_batch));
     quantized_ = on_host ? std::shared_ptr<const QuantizedGraph>(runs_, &hybrid()->quantized())

@@ -149,7 +149,7 @@ INTQ_INLINE QuantizedModule::Compiled QuantizedModule::compile(const std::string
     Compiled result;
     for (const QuantizedNode& node : quantized.nodes)
         if (node.name == single.node() || node.name == single.call_node()) {
-            result.program = detail::lower_step(quantized, node, *table_, std::max<index_t>(1, operands[0].extent(0)));
+            result.program = lower_step(quantized, node, *table_, std::max<index_t>(1, operands[0].extent(0)));
             result.output = quantized.output(node).qparams;
             if (const auto* weighted = node.as<WeightedStep>()) result.weight = weighted->weight_qparams;
         }

@@ -98,8 +98,8 @@ INTQ_INLINE nn::Value WeightOnlyEmbedding::forward(nn::Arguments arguments) {
     const auto scales = tensor("weight_scale").flat<float>();
     const index_t width = codes.extent(1);
     Shape shape = arguments.tensor(0).shape();
-    const auto rows = nn::float_operators::detail::row_numbers(arguments.tensor(0), codes.extent(0));
-    nn::float_operators::detail::append_extent(shape, width, "embedding");
+    const auto rows = nn::float_operators::row_numbers(arguments.tensor(0), codes.extent(0));
+    nn::float_operators::append_extent(shape, width, "embedding");
     Tensor y = Tensor::empty(shape);
     float* to = y.flat<float>().data();
     for (const index_t row : rows) {

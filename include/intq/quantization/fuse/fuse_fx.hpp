@@ -65,13 +65,9 @@ std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model, const 
 /// What a qconfig mapping needs to know of a node.
 nn::FusedMember member_of(const graph::Node& node, nn::Module& root);
 
-namespace detail {
-
 /// A call of FloatFunctional::add_relu becomes an add and a relu. The relu belongs to the same module, so that its
 /// entries in a qconfig mapping stand for both.
 void split_add_relu(graph::GraphModule& model);
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -112,19 +108,6 @@ namespace detail {
 
 INTQ_INLINE bool holds(const graph::OperatorSequence& operators, const char* name) {
     return std::find(operators.begin(), operators.end(), name) != operators.end();
-}
-
-INTQ_INLINE void split_add_relu(graph::GraphModule& model) {
-    graph::Graph& graph = model.graph();
-    for (graph::Node* node : graph.nodes()) {
-        if (graph::operator_of(*node, model) != "add_relu") continue;
-        node->set_method("add");
-        const auto at = graph.after(*node);
-        graph::Node& relu = graph.call_function(nn::relu_function, {*node});
-        relu.set_scope({node->target(), graph::type_of(*node, model)});
-        relu.outputs() = node->outputs();
-        graph.replace_all_uses(*node, relu);
-    }
 }
 
 class Fuser {
@@ -276,9 +259,22 @@ private:
 
 }  // namespace detail
 
+INTQ_INLINE void split_add_relu(graph::GraphModule& model) {
+    graph::Graph& graph = model.graph();
+    for (graph::Node* node : graph.nodes()) {
+        if (graph::operator_of(*node, model) != "add_relu") continue;
+        node->set_method("add");
+        const auto at = graph.after(*node);
+        graph::Node& relu = graph.call_function(nn::relu_function, {*node});
+        relu.set_scope({node->target(), graph::type_of(*node, model)});
+        relu.outputs() = node->outputs();
+        graph.replace_all_uses(*node, relu);
+    }
+}
+
 INTQ_INLINE void fuse_in_place(graph::GraphModule& model, const FuseOptions& options, FuseReport* report) {
     FuseReport unread;
-    detail::split_add_relu(model);
+    split_add_relu(model);
     detail::Fuser(model, options, report != nullptr ? *report : unread).run();
 }
 

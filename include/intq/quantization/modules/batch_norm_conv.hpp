@@ -114,7 +114,7 @@ INTQ_INLINE BatchNormConv2d::BatchNormConv2d(const nn::BatchNorm2d& norm, QATMod
 
 INTQ_INLINE std::string BatchNormConv2d::fused_type_name(const nn::Fusion& fusion) {
     if (fusion.activation == Activation::none) return "BatchNorm2d";
-    return nn::detail::fused_norm_name("BatchNorm2d", fusion.activation);
+    return nn::fused_norm_name("BatchNorm2d", fusion.activation);
 }
 
 INTQ_INLINE Tensor BatchNormConv2d::apply(const Tensor& x, const Tensor& weight) const {

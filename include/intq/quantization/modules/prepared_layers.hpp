@@ -153,8 +153,6 @@ using PreparedLinear = Prepared<nn::Linear>;
 /// @return how many were folded
 int fold_batch_norms(nn::Module& model);
 
-namespace detail {
-
 /// Each element times the factor of its output channel.
 template <class Factor>
 Tensor scaled_channels(const nn::Weighted& layer, const Tensor& weight, const Factor& factor_of) {
@@ -165,8 +163,6 @@ Tensor scaled_channels(const nn::Weighted& layer, const Tensor& weight, const Fa
         values[i] *= factor_of(static_cast<std::size_t>(layer.output_channel_of(static_cast<index_t>(i))));
     return result;
 }
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -240,8 +236,8 @@ INTQ_INLINE PreparedWeight::WeightBeforeNorm PreparedWeight::weight_before_norm(
     const std::vector<float> factors = fold_factors(*layer().norm());
     if (folds_in_reverse()) {
         const Tensor rounded = fake_quantize(deployed_weight.weight, grid, quantizer.rule());
-        Tensor result = detail::scaled_channels(
-            layer(), rounded, [&](std::size_t c) { return factors[c] == 0.0f ? 0.0f : 1.0f / factors[c]; });
+        Tensor result = scaled_channels(layer(), rounded,
+                                        [&](std::size_t c) { return factors[c] == 0.0f ? 0.0f : 1.0f / factors[c]; });
         const auto to = result.flat<float>();
         for (std::size_t i = 0; i < to.size(); ++i)
             if (factors[static_cast<std::size_t>(layer().output_channel_of(static_cast<index_t>(i)))] == 0.0f)

@@ -124,7 +124,7 @@ public:
         if (nn::ModulePtr other = replacer_(name, module)) return done_[module.get()] = other;
         done_[module.get()] = module;
         for (const auto& child : module->children()) {
-            const nn::ModulePtr next = plan(child.value, nn::detail::join_path(name, child.name));
+            const nn::ModulePtr next = plan(child.value, nn::join_path(name, child.name));
             if (next != child.value) slots_.push_back({module.get(), child.name, child.value, next});
         }
         return module;

@@ -232,7 +232,7 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
     const bool by_rows = in.layout == Layout::row_major;
     if (in.shape.rank < 2 || (in.shape.rank > 4 && !by_rows))
         throw Error(layer.name, "an input of rank 2 to 4 is needed, given " + to_string(in.shape));
-    const kernels::detail::ImageOf image = kernels::detail::image_of(in);
+    const kernels::ImageOf image = kernels::image_of(in);
     const index_t kernel = conv.window.kernel.height * conv.window.kernel.width;
     const index_t weights = conv.out_channels() * (conv.groups > 0 ? image.channels / conv.groups : 0) * kernel;
     if (conv.weight.size() != weights)
@@ -431,8 +431,8 @@ INTQ_INLINE StepPtr transposed_step(std::shared_ptr<WeightedStep> step, const nn
     step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
     step->spread = spread_of(options);
     // The codes of the convolution that does the same to an image whose pixels stand apart.
-    using nn::float_operators::detail::turned_weight;
-    if (step->weight.rank() == 3) step->weight = nn::float_operators::detail::images_of_rows(step->weight);
+    using nn::float_operators::turned_weight;
+    if (step->weight.rank() == 3) step->weight = nn::float_operators::images_of_rows(step->weight);
     step->weight = step->weight.dtype() == DType::int8 ? turned_weight<std::int8_t>(step->weight, options.groups)
                                                        : turned_weight<std::int16_t>(step->weight, options.groups);
     if (step->weight_qparams.is_per_channel()) {

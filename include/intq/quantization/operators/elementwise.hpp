@@ -222,13 +222,13 @@ INTQ_INLINE GridUse grid_use_of(const RealBounds& bounds) {
 
 INTQ_INLINE void check_clamp(const StepRequest& request) {
     for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
-        if (const auto bound = nn::detail::optional_number(request.arguments(), i); bound && *bound != *bound)
+        if (const auto bound = request.arguments().optional_number(i); bound && *bound != *bound)
             throw request.error("a bound is NaN");
 }
 
 INTQ_INLINE std::optional<RealBounds> clip_of_clamp(const StepRequest& request) {
     const nn::Arguments arguments = request.arguments();
-    return RealBounds{nn::detail::optional_number(arguments, 1), nn::detail::optional_number(arguments, 2)};
+    return RealBounds{arguments.optional_number(1), arguments.optional_number(2)};
 }
 INTQ_INLINE std::optional<GridUse> grid_use_of_clamp(const StepRequest& request) {
     return grid_use_of(*clip_of_clamp(request));

@@ -181,7 +181,7 @@ INTQ_INLINE void check_pieces(const StepRequest& request) {
     } else if (!pieces.is_tuple()) {
         nn::float_operators::piece_sizes(1, pieces.integer());
     } else {
-        for (const index_t size : nn::detail::integers_of(pieces))
+        for (const index_t size : nn::integers_of(pieces))
             if (size < 0) throw request.error("a piece of a split cannot have " + std::to_string(size) + " elements");
     }
 }
@@ -199,7 +199,7 @@ INTQ_INLINE StepPtr make_slice(const StepRequest& request) {
     const int axis = request.axis(request.integer(1, 0));
     const index_t step = arguments.integer(4, 1), extent = request.inputs.at(0)->shape[axis];
     const auto range = nn::float_operators::slice_range(extent, arguments.integer(2, 0),
-                                                        arguments.integer(3, nn::detail::slice_stop(step)), step);
+                                                        arguments.integer(3, nn::slice_stop(step)), step);
     // A longer step takes the first element only.
     return slice_step(request, request.call, axis, range.first, std::clamp(step, -extent, extent));
 }
@@ -215,7 +215,7 @@ INTQ_INLINE StepPtr make_item(const StepRequest& request) {
     const index_t extent = request.inputs.at(0)->shape[axis];
     std::vector<index_t> sizes;
     if (arguments[1].is_tuple())
-        sizes = nn::detail::integers_of(arguments[1]);
+        sizes = nn::integers_of(arguments[1]);
     else if (std::string_view(source.function()->name) == nn::chunk_function.name)
         sizes =
             nn::float_operators::piece_sizes(extent, nn::float_operators::chunk_size(extent, arguments[1].integer()));
@@ -238,7 +238,7 @@ INTQ_INLINE void require_first_axis(const StepRequest& request, bool stays) {
 }
 
 INTQ_INLINE void check_permute(const StepRequest& request) {
-    const auto axes = nn::float_operators::permuted_axes(nn::detail::integers_after(request.arguments(), 1));
+    const auto axes = nn::float_operators::permuted_axes(nn::integers_after(request.arguments(), 1));
     require_first_axis(request, !axes.empty() && axes[0] == 0);
 }
 INTQ_INLINE void check_transpose(const StepRequest& request) {
@@ -253,7 +253,7 @@ INTQ_INLINE StepPtr permute_step(const StepRequest& request, std::vector<int> ax
 
 INTQ_INLINE StepPtr make_permute(const StepRequest& request) {
     std::vector<int> axes;
-    for (const index_t axis : nn::detail::integers_after(request.arguments(), 1))
+    for (const index_t axis : nn::integers_after(request.arguments(), 1))
         axes.push_back(request.axis(static_cast<int>(axis)));
     return permute_step(request, std::move(axes));
 }
@@ -266,7 +266,7 @@ INTQ_INLINE StepPtr make_transpose(const StepRequest& request) {
 }
 
 INTQ_INLINE void check_reshape(const StepRequest& request) {
-    nn::float_operators::check_reshape(nn::detail::integers_after(request.arguments(), 1));
+    nn::float_operators::check_reshape(nn::integers_after(request.arguments(), 1));
 }
 
 INTQ_INLINE StepPtr make_reshape(const StepRequest& request) {

@@ -112,7 +112,7 @@ INTQ_INLINE std::int32_t add_pool(program::ProgramBuilder& builder, OpKind op, s
                                   const kernels::PoolParams& step, DType dtype, const QParams& output,
                                   const program::LayerName& layer) {
     const Shape in = builder.at(x).shape;
-    const Size2d out = output_size(step.window, kernels::detail::image_of(in).size);
+    const Size2d out = output_size(step.window, kernels::image_of(in).size);
     Shape shape = in;
     if (in.rank == 4) shape[2] = out.height;
     shape[in.rank - 1] = out.width;
@@ -124,7 +124,7 @@ INTQ_INLINE void check_pool(program::ProgramBuilder& builder, OpKind op, std::in
     const kernels::ArenaTensor& in = builder.at(x);
     if (in.shape.rank != 3) builder.require_image(x, layer);
     builder.check_use({op, in.dtype, DType::none, output, window, in.shape[1]}, layer);
-    throw_if_failed(kernels::check_pool(window, kernels::detail::image_of(in.shape).size, op), layer.name);
+    throw_if_failed(kernels::check_pool(window, kernels::image_of(in.shape).size, op), layer.name);
 }
 
 }  // namespace detail
@@ -277,7 +277,7 @@ namespace operators {
 
 /// Height and width of the first input; (N, C, L) are images of one row.
 INTQ_INLINE Size2d image_size(const StepRequest& request) {
-    return kernels::detail::image_of(request.inputs.at(0)->shape).size;
+    return kernels::image_of(request.inputs.at(0)->shape).size;
 }
 
 INTQ_INLINE StepPtr make_max_pool(const StepRequest& request) {
@@ -339,7 +339,7 @@ INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
 INTQ_INLINE void check_mean(const StepRequest& request) {
     const Shape& in = request.inputs.at(0)->shape;
     const nn::Arguments arguments = request.arguments();
-    const auto axes = arguments.has(1) ? nn::detail::integers_of(arguments[1]) : std::vector<index_t>();
+    const auto axes = arguments.has(1) ? nn::integers_of(arguments[1]) : std::vector<index_t>();
     const auto along_all = [&](int rank) {
         std::set<index_t> wanted, along;
         for (int axis = 2; axis < rank; ++axis) wanted.insert(axis);
@@ -359,8 +359,7 @@ INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
     check_mean(request);
     const nn::Arguments arguments = request.arguments();
     const Size2d kernel = image_size(request);
-    return std::make_shared<AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}},
-                                         !nn::detail::flag(arguments, 2));
+    return std::make_shared<AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}}, !arguments.flag(2));
 }
 
 template <class Pool> Window2d window_of(const nn::Module& module) {

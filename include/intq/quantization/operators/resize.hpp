@@ -162,7 +162,7 @@ INTQ_INLINE std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t 
     const kernels::ArenaTensor in = builder.at(x);
     if (in.shape.rank != 3) builder.require_image(x, layer);
     builder.check_use({OpKind::pad, in.dtype, DType::none, in.dtype}, layer);
-    const Size2d size = kernels::detail::image_of(in.shape).size;
+    const Size2d size = kernels::image_of(in.shape).size;
     throw_if_failed(kernels::check_pad(pad, size, OpKind::pad), layer.name);
     const Size2d out = kernels::padded_size(pad, size);
     Shape shape = in.shape;
@@ -275,7 +275,7 @@ namespace operators {
 
 INTQ_INLINE nn::InterpolateOptions interpolate_options(const StepRequest& request) {
     const auto* upsample = dynamic_cast<const nn::Upsample*>(request.module);
-    return upsample != nullptr ? upsample->options() : nn::detail::interpolate_options(request.arguments());
+    return upsample != nullptr ? upsample->options() : nn::interpolate_options(request.arguments());
 }
 
 INTQ_INLINE void check_interpolate(const StepRequest& request) {
@@ -296,11 +296,11 @@ INTQ_INLINE bool pads_with_constant(const StepRequest& request) {
 
 /// The constant of a pad; 0 for one that repeats codes of its input, which are on its grid as 0 is.
 INTQ_INLINE double pad_value(const StepRequest& request) {
-    return pads_with_constant(request) ? nn::detail::optional_number(request.arguments(), 3).value_or(0.0) : 0.0;
+    return pads_with_constant(request) ? request.arguments().optional_number(3).value_or(0.0) : 0.0;
 }
 
 INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
-    const auto sides = nn::detail::integers_of(request.arguments()[1]);
+    const auto sides = nn::integers_of(request.arguments()[1]);
     const Shape& in = request.inputs.at(0)->shape;
     const std::size_t most = in.rank == 3 ? 2 : in.rank == 0 || in.rank == 4 ? 4 : 0;
     if (sides.size() > most || sides.size() % 2 != 0)
@@ -316,7 +316,7 @@ INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
 
 INTQ_INLINE StepPtr make_pad(const StepRequest& request) {
     check_pad_arguments(request);
-    const auto sides = nn::detail::integers_of(request.arguments()[1]);
+    const auto sides = nn::integers_of(request.arguments()[1]);
     if (!pads_with_constant(request))
         return std::make_shared<PadOfCodesStep>(request.call, sides, nn::pad_mode(request.arguments()));
     const auto side = [&](std::size_t i) { return i < sides.size() ? sides[i] : index_t{0}; };

@@ -129,10 +129,9 @@ INTQ_INLINE TabledFunction tabled_function(const StepRequest& request) {
         return {module->function(), module->parameter()};
     const std::string name = request.node.function()->name;
     const nn::Arguments arguments = request.arguments();
-    if (name == "gelu") return {nn::detail::gelu_of(arguments.has(1) ? arguments[1].text() : "none"), 1.0};
+    if (name == "gelu") return {nn::gelu_of(arguments.has(1) ? arguments[1].text() : "none"), 1.0};
     for (const auto& row : nn::float_operators::unary_rows)
-        if (row.name == name)
-            return {row.function, nn::detail::optional_number(arguments, 1).value_or(row.default_parameter)};
+        if (row.name == name) return {row.function, arguments.optional_number(1).value_or(row.default_parameter)};
     throw request.error("no table of functions has \"" + name + "\"");
 }
 

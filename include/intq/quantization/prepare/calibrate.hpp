@@ -52,12 +52,8 @@ BatchSource batches_of(const std::vector<Tensor>& samples, index_t batch_size);
 /// The .npy files of a folder in the order of their names, each one a batch. Throws where there is none.
 BatchSource npy_batches(const std::filesystem::path& folder);
 
-namespace detail {
-
 /// Whether all inputs of a batch hold elements; another batch is skipped.
 bool has_data(const std::vector<nn::Value>& batch);
-
-}  // namespace detail
 
 /// Called after each batch of a calibration.
 using CalibrationProgress = std::function<void(std::size_t done, std::size_t total)>;
@@ -201,11 +197,6 @@ INTQ_INLINE std::vector<std::pair<Tensor*, Tensor>> observed_state(nn::Module& m
     return state;
 }
 
-INTQ_INLINE bool has_data(const std::vector<nn::Value>& batch) {
-    return !batch.empty() &&
-           std::all_of(batch.begin(), batch.end(), [](const nn::Value& input) { return input.tensor().size() > 0; });
-}
-
 INTQ_INLINE void calibrate_batch(PreparedModel& model, const std::vector<nn::Value>& batch) {
     const auto before = observed_state(model);
     try {
@@ -262,6 +253,11 @@ INTQ_INLINE void report_findings(nn::Module& model, CalibrationReport& report) {
 }
 
 }  // namespace detail
+
+INTQ_INLINE bool has_data(const std::vector<nn::Value>& batch) {
+    return !batch.empty() &&
+           std::all_of(batch.begin(), batch.end(), [](const nn::Value& input) { return input.tensor().size() > 0; });
+}
 
 INTQ_INLINE BatchSource batches_of(const Tensor& samples, index_t batch_size) {
     if (batch_size < 1)
@@ -321,7 +317,7 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
         for (std::size_t i = options.first; i < last; ++i) {
             const std::vector<nn::Value> batch = source.values(i);
             try {
-                if (detail::has_data(batch)) {
+                if (has_data(batch)) {
                     detail::calibrate_batch(model, batch);
                     any = true;
                 }

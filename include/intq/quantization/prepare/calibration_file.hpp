@@ -95,10 +95,10 @@ INTQ_INLINE io::Safetensors make_calibration(nn::Module& model, std::size_t batc
         content.metadata["observer " + name] = observer->type_name();
         for (const auto& buffer : observer->buffers())
             if (buffer.value.defined())
-                content.arrays.push_back({nn::detail::join_path(name, buffer.name), to_array(buffer.value)});
+                content.arrays.push_back({nn::join_path(name, buffer.name), to_array(buffer.value)});
     }
-    if (const Tensor* shapes = model.find_tensor(detail::input_shapes_name))
-        content.arrays.push_back({detail::input_shapes_name, to_array(*shapes)});
+    if (const Tensor* shapes = model.find_tensor(input_shapes_name))
+        content.arrays.push_back({input_shapes_name, to_array(*shapes)});
     return content;
 }
 
@@ -114,7 +114,7 @@ INTQ_INLINE std::shared_ptr<Observer> loaded_observer(const Observer& observer, 
                                                       const std::string& where) {
     const auto copy = std::static_pointer_cast<Observer>(nn::clone(static_cast<const nn::Module&>(observer)));
     for (auto& buffer : copy->buffers()) {
-        const std::string key = nn::detail::join_path(name, buffer.name);
+        const std::string key = nn::join_path(name, buffer.name);
         known.insert(key);
         buffer.value = Tensor();
         for (const io::NamedArray& array : content.arrays)
@@ -231,7 +231,7 @@ INTQ_INLINE void take_states(const LoadedCalibration& from, nn::Module& model) {
 INTQ_INLINE std::size_t restore_calibration(const io::Safetensors& content, const std::string& where,
                                             nn::Module& model) {
     const detail::LoadedCalibration from = detail::loaded_calibration(content, where, model);
-    if (from.shapes.defined()) *model.find_tensor(detail::input_shapes_name) = from.shapes;
+    if (from.shapes.defined()) *model.find_tensor(input_shapes_name) = from.shapes;
     detail::take_states(from, model);
     return from.batches;
 }

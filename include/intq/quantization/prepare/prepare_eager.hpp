@@ -354,7 +354,7 @@ private:
         const std::optional<QuantizerConfig> weight = choice.qconfig()->weight;
         if (!weight) throw Error(name, "its qconfig has no weight quantizer");
         const std::shared_ptr<nn::Weighted> made =
-            row.as_layer == nullptr ? nullptr : layer_of(name, module, row, options_.qat_mode);
+            row.as_layer == nullptr ? nullptr : weighted_layer_of(name, module, row, options_.qat_mode);
         const auto& layer = made == nullptr ? dynamic_cast<const nn::Weighted&>(module) : *made;
         mapping_.mark_used(choice.first);
         const auto prepared = with_weight_quantizer(name, layer, row, *weight, target_, options_.compatibility);

@@ -252,8 +252,8 @@ private:
         if (row.as_layer != nullptr) {
             model_.report().batch_norms.push_back(
                 {node.name(), graph::type_of(node, model_), treatment_of_norm(options_.qat_mode)});
-            model_.replace_child(node.target(),
-                                 layer_of(where(node), *graph::module_of(node, model_), row, options_.qat_mode));
+            model_.replace_child(
+                node.target(), weighted_layer_of(where(node), *graph::module_of(node, model_), row, options_.qat_mode));
             operators_.forget();  // the layer has a row of its own
         }
         const bool wants_accumulator =

@@ -20,6 +20,25 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
+/// The quantizer for a value.
+///
+/// @param where  the operator, for messages
+/// @throws Error for a scheme that no activation, or none of the target, has
+std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, QuantizerConfig config,
+                                                        const arith::PolicyRecord& target, Compatibility compatibility);
+
+/// The layer with weights that a module becomes, for a row with as_layer.
+///
+/// @param mode  of batch norms: fuse_bn freezes them, so that it takes one in evaluation alone
+std::shared_ptr<nn::Weighted> weighted_layer_of(const std::string& where, const nn::Module& module,
+                                                const QuantizedOperator& row, QATMode mode);
+
+/// The layer with a weight quantizer, by channel where the configuration has an axis. It never rounds in place, because
+/// the weight is kept.
+std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
+                                                    const QuantizedOperator& row, QuantizerConfig config,
+                                                    const arith::PolicyRecord& target, Compatibility compatibility);
+
 namespace detail {
 
 /// Takes the codes of the target's schemes where a qconfig leaves them open: of int8 weights and of int16 activations.
@@ -32,31 +51,12 @@ void fill_open_codes(ObserverOptions& options, bool is_weight, const arith::Poli
 QuantizerConfig with_fixed_output(QuantizerConfig config, const arith::PolicyRecord& target,
                                   const arith::OperatorUse& use);
 
-/// The quantizer for a value.
-///
-/// @param where  the operator, for messages
-/// @throws Error for a scheme that no activation, or none of the target, has
-std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, QuantizerConfig config,
-                                                        const arith::PolicyRecord& target, Compatibility compatibility);
-
-/// The layer with weights that a module becomes, for a row with as_layer.
-///
-/// @param mode  of batch norms: fuse_bn freezes them, so that it takes one in evaluation alone
-std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module, const QuantizedOperator& row,
-                                       QATMode mode);
-
 /// Whether the products of one output could leave the half of an int32 that its bias leaves to them
 /// (docs/arithmetic.md section 3, step 0), with the weights as they are.
 ///
 ///     max over the output channels of sum |q_w| · 2^(bits of the input - 1) > 2^30,  |q_w| <= 2^(bits - 1)·|w|/max|w|
 ///     + 1/2
 bool may_exceed_int32(const nn::Weighted& layer, DType input, DType weight);
-
-/// The layer with a weight quantizer, by channel where the configuration has an axis. It never rounds in place, because
-/// the weight is kept.
-std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
-                                                    const QuantizedOperator& row, QuantizerConfig config,
-                                                    const arith::PolicyRecord& target, Compatibility compatibility);
 
 }  // namespace detail
 
@@ -104,30 +104,6 @@ INTQ_INLINE QuantizerConfig with_fixed_output(QuantizerConfig config, const arit
     return config;
 }
 
-INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, QuantizerConfig config,
-                                                                    const arith::PolicyRecord& target,
-                                                                    Compatibility compatibility) {
-    ObserverOptions& options = config.options.observer_options;
-    if (options.ch_axis != -1)
-        throw Error(where, "activations are quantized per tensor; its qconfig has a channel axis");
-    if (options.scheme == arith::QuantScheme::affine && options.dtype == DType::int16 && !config.is_fixed_by_target)
-        throw Error(where, "int16 codes have no zero point; use a symmetric scheme");
-    if (options.scheme == arith::QuantScheme::affine && !target.zero_points)
-        throw Error(where, std::string("the target ") + target.name + " has no zero points; use a symmetric scheme");
-    fill_open_codes(options, false, target, compatibility);
-    return config.make(target.quantize, compatibility);
-}
-
-INTQ_INLINE std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
-                                                   const QuantizedOperator& row, QATMode mode) {
-    if (module.training() && mode == QATMode::fuse_bn)
-        throw Error(where, "it becomes a layer with weights in evaluation only; call eval() on the model first");
-    const std::shared_ptr<nn::Weighted> layer = row.as_layer(module, mode);
-    layer->set_members(dynamic_cast<const nn::FusedFrom&>(module).members());
-    layer->train(module.training());
-    return layer;
-}
-
 INTQ_INLINE bool may_exceed_int32(const nn::Weighted& layer, DType input, DType weight) {
     std::vector<double> sums(static_cast<std::size_t>(layer.out_channels())), largest(sums.size());
     std::vector<double> counts(sums.size());
@@ -145,6 +121,32 @@ INTQ_INLINE bool may_exceed_int32(const nn::Weighted& layer, DType input, DType 
     return false;
 }
 
+}  // namespace detail
+
+INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, QuantizerConfig config,
+                                                                    const arith::PolicyRecord& target,
+                                                                    Compatibility compatibility) {
+    ObserverOptions& options = config.options.observer_options;
+    if (options.ch_axis != -1)
+        throw Error(where, "activations are quantized per tensor; its qconfig has a channel axis");
+    if (options.scheme == arith::QuantScheme::affine && options.dtype == DType::int16 && !config.is_fixed_by_target)
+        throw Error(where, "int16 codes have no zero point; use a symmetric scheme");
+    if (options.scheme == arith::QuantScheme::affine && !target.zero_points)
+        throw Error(where, std::string("the target ") + target.name + " has no zero points; use a symmetric scheme");
+    detail::fill_open_codes(options, false, target, compatibility);
+    return config.make(target.quantize, compatibility);
+}
+
+INTQ_INLINE std::shared_ptr<nn::Weighted> weighted_layer_of(const std::string& where, const nn::Module& module,
+                                                            const QuantizedOperator& row, QATMode mode) {
+    if (module.training() && mode == QATMode::fuse_bn)
+        throw Error(where, "it becomes a layer with weights in evaluation only; call eval() on the model first");
+    const std::shared_ptr<nn::Weighted> layer = row.as_layer(module, mode);
+    layer->set_members(dynamic_cast<const nn::FusedFrom&>(module).members());
+    layer->train(module.training());
+    return layer;
+}
+
 INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
                                                                 const QuantizedOperator& row, QuantizerConfig config,
                                                                 const arith::PolicyRecord& target,
@@ -153,7 +155,7 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::strin
     ObserverOptions& options = config.options.observer_options;
     if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
     const bool is_open = options.has_open_codes() && options.dtype == DType::int8;
-    fill_open_codes(options, true, target, compatibility);
+    detail::fill_open_codes(options, true, target, compatibility);
     // The one weight of a channel is the code 127 then, and has no error.
     if (row.as_layer != nullptr && is_open && compatibility != Compatibility::torch)
         options.symmetric_scheme = arith::SymmetricScheme::narrow_range;
@@ -168,8 +170,6 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::strin
     prepared->train(layer.training());
     return prepared;
 }
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization

@@ -120,13 +120,9 @@ private:
     bool is_checked_ = false;
 };
 
-namespace detail {
-
 /// The buffer of a prepared model that holds the shapes of its inputs: a row of dtype, rank and extents for each, with
 /// dtype none where nothing has passed yet.
 inline constexpr const char* input_shapes_name = "prepared_input_shapes";
-
-}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -206,9 +202,9 @@ INTQ_INLINE bool are_equal(const Shapes& a, const Shapes& b) {
 INTQ_INLINE PreparedModel::PreparedModel(const graph::GraphModule& model, const arith::PolicyRecord& target,
                                          const PrepareOptions& options)
     : Cloneable(model), target_(target), options_(options) {
-    options_.example_inputs.clear();                                // prepare shows them once
-    if (find_tensor(detail::input_shapes_name) != nullptr) return;  // prepared already, which prepare says
-    add_buffer(detail::input_shapes_name, detail::tensor_of_shapes(detail::Shapes(graph().placeholders().size())));
+    options_.example_inputs.clear();                        // prepare shows them once
+    if (find_tensor(input_shapes_name) != nullptr) return;  // prepared already, which prepare says
+    add_buffer(input_shapes_name, detail::tensor_of_shapes(detail::Shapes(graph().placeholders().size())));
 }
 
 INTQ_INLINE PrepareReport& PreparedModel::report() {
@@ -228,7 +224,7 @@ INTQ_INLINE nn::Value PreparedModel::run(std::span<const nn::Value> inputs, cons
     };
     nn::Value result = GraphModule::run(inputs, record, value_of);
     shapes.write_to(graph());
-    tensor(detail::input_shapes_name) = detail::tensor_of_shapes(detail::shapes_of_inputs(graph()));
+    tensor(input_shapes_name) = detail::tensor_of_shapes(detail::shapes_of_inputs(graph()));
     if (!is_checked_) check_lowering();
     return result;
 }
@@ -238,7 +234,7 @@ INTQ_INLINE void PreparedModel::check_lowering() {
     is_checked_ = true;
 }
 
-INTQ_INLINE void PreparedModel::tensors_changed() { detail::shapes_of_tensor(tensor(detail::input_shapes_name)); }
+INTQ_INLINE void PreparedModel::tensors_changed() { detail::shapes_of_tensor(tensor(input_shapes_name)); }
 
 INTQ_INLINE void PreparedModel::propagate_shapes(std::span<const Tensor> inputs) {
     const auto copy = std::static_pointer_cast<PreparedModel>(nn::clone(static_cast<const nn::Module&>(*this)));
@@ -248,11 +244,11 @@ INTQ_INLINE void PreparedModel::propagate_shapes(std::span<const Tensor> inputs)
     graph::propagate_shapes(*copy, values);
     const auto from = copy->graph().nodes(), to = graph().nodes();
     for (std::size_t i = 0; i < to.size(); ++i) to[i]->outputs() = from[i]->outputs();
-    tensor(detail::input_shapes_name) = detail::tensor_of_shapes(detail::shapes_of_inputs(graph()));
+    tensor(input_shapes_name) = detail::tensor_of_shapes(detail::shapes_of_inputs(graph()));
 }
 
 INTQ_INLINE void PreparedModel::ensure_shapes() {
-    const detail::Shapes stored = detail::shapes_of_tensor(tensor(detail::input_shapes_name));
+    const detail::Shapes stored = detail::shapes_of_tensor(tensor(input_shapes_name));
     const detail::Shapes last = detail::shapes_of_inputs(graph());
     if (detail::are_known(last) && (!detail::are_known(stored) || detail::are_equal(last, stored))) return;
     if (!detail::are_known(stored))
@@ -267,13 +263,13 @@ INTQ_INLINE void PreparedModel::ensure_shapes() {
     try {
         propagate_shapes(inputs);
     } catch (const Error& error) {
-        throw Error(std::string("on the shapes in ") + detail::input_shapes_name, error);
+        throw Error(std::string("on the shapes in ") + input_shapes_name, error);
     }
 }
 
 INTQ_INLINE void PreparedModel::take_input_shapes(const PreparedModel& other) {
-    const Tensor& known = other.tensor(detail::input_shapes_name);
-    Tensor& own = tensor(detail::input_shapes_name);
+    const Tensor& known = other.tensor(input_shapes_name);
+    Tensor& own = tensor(input_shapes_name);
     if (!detail::are_known(detail::shapes_of_tensor(own)) && known.shape() == own.shape()) own = known.clone();
 }
 

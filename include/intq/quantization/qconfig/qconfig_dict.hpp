@@ -71,7 +71,7 @@ namespace detail {
 INTQ_INLINE void collect_own_qconfigs(QConfigMapping& mapping, const nn::Module& module, const std::string& path) {
     if (const auto* qconfig = own_qconfig(module)) mapping.set_own(path, *qconfig);
     for (const auto& child : module.children())
-        collect_own_qconfigs(mapping, *child.value, nn::detail::join_path(path, child.name));
+        collect_own_qconfigs(mapping, *child.value, nn::join_path(path, child.name));
 }
 
 }  // namespace detail

@@ -102,11 +102,11 @@ INTQ_INLINE Optimizer::State optimizer_state(const io::Safetensors& file, const 
     for (const io::NamedArray& item : file.arrays) {
         if (!item.name.starts_with(optimizer_prefix)) continue;
         const auto [kind, parameter] = split_state_name(item.name);
-        if (nn::detail::find_named(model, parameter) == nullptr) throw Error(item.name, "there is no such parameter");
+        if (nn::find_named(model, parameter) == nullptr) throw Error(item.name, "there is no such parameter");
         state[parameter][kind] = to_tensor(item.array, item.name);
     }
     for (const auto& [parameter, kept] : state)
-        optimizer.check_state(parameter, nn::detail::find_named(model, parameter)->shape(), kept);
+        optimizer.check_state(parameter, nn::find_named(model, parameter)->shape(), kept);
     return state;
 }
 
@@ -157,8 +157,8 @@ INTQ_INLINE TrainingPosition restore_checkpoint(const io::Safetensors& file, con
     try {
         const nn::StateDict state = detail::model_state(file);
         nn::check_state_dict(model, state);
-        for (const std::string& buffer : nn::detail::transient_names(model))
-            if (nn::detail::find_named(state, buffer) == nullptr)
+        for (const std::string& buffer : nn::transient_names(model))
+            if (nn::find_named(state, buffer) == nullptr)
                 throw Error(buffer, "the checkpoint lacks this buffer of the model");
         Optimizer::State kept = detail::optimizer_state(file, state, optimizer);
         nn::load_state_dict(model, state);

@@ -16,8 +16,8 @@ namespace detail {
 template <class Backend> constexpr FloatKernels float_kernels_of() noexcept {
     static_assert(simd::is_usable<Backend>, "the flags of this unit lack instructions of its backend");
     return {Backend::name, kernels::float_packing<Backend>(),
-            &kernels::detail::run_float_erased<Backend, kernels::no_sumin>,
-            &kernels::detail::run_float_erased<simd::reproducible<Backend>, kernels::no_sumin>};
+            &kernels::run_float_conv2d_unchecked<Backend, kernels::no_sumin>,
+            &kernels::run_float_conv2d_unchecked<simd::reproducible<Backend>, kernels::no_sumin>};
 }
 
 }  // namespace detail

@@ -91,7 +91,7 @@ template <class T> void conv2d_backward(GradientContext& context) {
 /// As that of conv2d of images of one row.
 template <class T> void conv1d_backward(GradientContext& context) {
     const auto& conv = context.module_as<nn::Conv1d>();
-    const auto as_images = &nn::float_operators::detail::images_of_rows;
+    const auto as_images = &nn::float_operators::images_of_rows;
     weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
         ProductGradients gradients = conv2d_gradients<T>(as_images(x), as_images(weight), as_images(dy), conv.window(),
                                                          conv.options().groups, needs);
@@ -128,7 +128,7 @@ template <class T> void conv_transpose2d_backward(GradientContext& context) {
 /// As that of conv_transpose2d of images of one row.
 template <class T> void conv_transpose1d_backward(GradientContext& context) {
     const nn::ConvTranspose2dOptions options = context.module_as<nn::ConvTranspose1d>().as_2d();
-    const auto as_images = &nn::float_operators::detail::images_of_rows;
+    const auto as_images = &nn::float_operators::images_of_rows;
     weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
         ProductGradients gradients = conv_transpose2d_gradients<T>(as_images(x), as_images(weight), as_images(dy),
                                                                    options.window, options.groups, needs);
@@ -140,7 +140,7 @@ template <class T> void conv_transpose1d_backward(GradientContext& context) {
 
 /// As that of conv2d of the images whose channels are the slices that the window sees.
 template <class T> void conv3d_backward(GradientContext& context) {
-    namespace volumes = nn::float_operators::detail;
+    namespace volumes = nn::float_operators;
     const nn::Conv3dOptions& options = context.module_as<nn::Conv3d>().options();
     weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
         const index_t positions = dy.extent(2);
@@ -157,7 +157,7 @@ template <class T> void conv3d_backward(GradientContext& context) {
 
 /// As that of conv_transpose2d to images, of which each slice of the output is a sum.
 template <class T> void conv_transpose3d_backward(GradientContext& context) {
-    namespace volumes = nn::float_operators::detail;
+    namespace volumes = nn::float_operators;
     const nn::ConvTranspose3dOptions& options = context.module_as<nn::ConvTranspose3d>().options();
     weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
         const index_t positions = x.extent(2);
@@ -233,7 +233,7 @@ INTQ_INLINE Tensor reverse_fold_gradient(GradientContext& context, const quantiz
     const Tensor kept_factors = context.kept_tensor("factors");
     const auto factors = kept_factors.flat<float>();
     const auto scaled = [&](const Tensor& t, bool divide) {
-        return quantization::detail::scaled_channels(layer, t, [&](std::size_t c) {
+        return quantization::scaled_channels(layer, t, [&](std::size_t c) {
             return factors[c] == 0.0f ? 0.0f : divide ? 1.0f / factors[c] : factors[c];
         });
     };

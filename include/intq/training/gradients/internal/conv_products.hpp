@@ -97,8 +97,8 @@ template <class T> Tensor convolve(const Tensor& x, const Tensor& weight, const 
 template <class T>
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Window2d& window, index_t groups,
                              Size2d size) {
-    const Tensor z = nn::float_operators::detail::spread_image<T>(dy, window, size);
-    const Tensor turned = nn::float_operators::detail::turned_weight<T>(weight, groups);
+    const Tensor z = nn::float_operators::spread_image<T>(dy, window, size);
+    const Tensor turned = nn::float_operators::turned_weight<T>(weight, groups);
     return convolve<T>(z, turned, {window.kernel, {1, 1}, {}, window.dilation}, groups);
 }
 

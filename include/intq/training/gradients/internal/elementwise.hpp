@@ -97,8 +97,7 @@ template <class T> void relu6_backward(GradientContext& context) {
 
 /// dx = dy where low <= x <= high, else 0; as in PyTorch it passes at the ends.
 template <class T> void clamp_backward(GradientContext& context) {
-    const auto low = nn::detail::optional_number(context.inputs(), 1),
-               high = nn::detail::optional_number(context.inputs(), 2);
+    const auto low = context.inputs().optional_number(1), high = context.inputs().optional_number(2);
     context.add_input(0, zip<T>(context.input(0), context.gradient(), [&](T x, T dy) {
                           const auto value = static_cast<double>(x);
                           return (low && value < *low) || (high && value > *high) ? T{0} : dy;

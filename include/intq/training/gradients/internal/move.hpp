@@ -41,8 +41,8 @@ namespace detail {
 
 template <class T> void cat_backward(GradientContext& context) {
     const auto& parts = context.inputs()[0].tuple();
-    const int axis = nn::float_operators::detail::positive_axis(static_cast<int>(context.inputs().integer(1, 0)),
-                                                                context.output().rank(), "cat");
+    const int axis = nn::float_operators::positive_axis(static_cast<int>(context.inputs().integer(1, 0)),
+                                                        context.output().rank(), "cat");
     index_t first = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const index_t count = parts[i].tensor().extent(axis);
@@ -78,7 +78,7 @@ template <class T> void getitem_backward(GradientContext& context) {
 template <class T> void pad_backward(GradientContext& context) {
     if (nn::pad_mode(context.inputs()) != PadMode::constant) return moved_backward<T, nn::pad_function>(context);
     const Tensor& x = context.input(0);
-    const std::vector<index_t> padding = nn::detail::integers_of(context.inputs()[1]);
+    const std::vector<index_t> padding = nn::integers_of(context.inputs()[1]);
     Tensor dy = context.gradient(), kept = numbered(x.shape());
     for (std::size_t i = 0; i < padding.size(); i += 2) {
         const int axis = x.rank() - 1 - static_cast<int>(i / 2);

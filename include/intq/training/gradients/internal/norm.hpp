@@ -99,7 +99,7 @@ NormGradients batch_norm_gradients(const nn::BatchNorm& norm, const Tensor& inpu
         moments.mean.assign(mean.begin(), mean.end());
         moments.variance.assign(variance.begin(), variance.end());
     }
-    const index_t channels = x.extent(1), inner = nn::float_operators::detail::inner_size(x);
+    const index_t channels = x.extent(1), inner = nn::float_operators::inner_size(x);
     Tensor dx = Tensor::empty(x.shape(), dtype_of<T>);
     Tensor dweight = Tensor::empty(Shape(channels), dtype_of<T>), dbias = dweight.clone();
     const Tensor weight = norm.tensor("weight");

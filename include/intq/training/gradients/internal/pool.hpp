@@ -47,7 +47,7 @@ inline Size2d size_of_image(const Tensor& x) {
 
 /// A mean hands each of its cells the same part.
 template <class T>
-void spread_mean(T* plane, index_t width, const nn::float_operators::detail::Cells& cells, double part) {
+void spread_mean(T* plane, index_t width, const nn::float_operators::WindowCells& cells, double part) {
     cells.for_each(width, [&](index_t at) { plane[at] += static_cast<T>(part); });
 }
 
@@ -56,7 +56,7 @@ template <class T> void max_pool2d_backward(GradientContext& context) {
     const Size2d size = size_of_image(context.input(0));
     const Window2d window = context.module_as<nn::MaxPool2d>().window_on(size);
     pool_backward<T>(context, [&](const T* x, T* dx, index_t i, index_t j, T gradient) {
-        dx[nn::float_operators::detail::largest_cell(x, window, size, i, j)] += gradient;
+        dx[nn::float_operators::largest_cell(x, window, size, i, j)] += gradient;
     });
 }
 
@@ -64,8 +64,8 @@ template <class T> void avg_pool2d_backward(GradientContext& context) {
     const Size2d size = size_of_image(context.input(0));
     const auto pool = context.module_as<nn::AvgPool2d>().window_on(size);
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
-        const auto cells = nn::float_operators::detail::window_cells(pool.window, size, i, j);
-        const index_t count = nn::float_operators::detail::window_divisor(pool, size, i, j);
+        const auto cells = nn::float_operators::window_cells(pool.window, size, i, j);
+        const index_t count = nn::float_operators::window_divisor(pool, size, i, j);
         spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(count));
     });
 }
@@ -74,15 +74,15 @@ template <class T> void adaptive_avg_pool2d_backward(GradientContext& context) {
     const Size2d out = context.module_as<nn::AdaptiveAvgPool2d>().output();
     const Size2d size = size_of_image(context.input(0));
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
-        const auto cells = nn::float_operators::detail::adaptive_cells(size, out, i, j);
+        const auto cells = nn::float_operators::adaptive_cells(size, out, i, j);
         spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(cells.count()));
     });
 }
 
 /// Each output hands its gradient to the cells that it blends, by their parts.
 template <class T> void interpolate_backward(GradientContext& context) {
-    const nn::InterpolateOptions options = context.has_module() ? context.module_as<nn::Upsample>().options()
-                                                                : nn::detail::interpolate_options(context.inputs());
+    const nn::InterpolateOptions options =
+        context.has_module() ? context.module_as<nn::Upsample>().options() : nn::interpolate_options(context.inputs());
     const Size2d size = size_of_image(context.input(0));
     const nn::float_operators::Taps taps = nn::float_operators::interpolation_taps(options, size);
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {

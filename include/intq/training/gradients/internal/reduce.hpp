@@ -26,12 +26,12 @@ namespace detail {
 template <class T, bool divides> void reduce_backward(GradientContext& context) {
     const Tensor& x = context.input(0);
     std::vector<index_t> axes;
-    if (context.inputs().has(1)) axes = nn::detail::integers_of(context.inputs()[1]);
+    if (context.inputs().has(1)) axes = nn::integers_of(context.inputs()[1]);
     if (axes.empty())
         for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
     Shape kept = x.shape();
     for (const index_t axis : axes)
-        kept[nn::float_operators::detail::positive_axis(static_cast<int>(axis), x.rank(), "sum")] = 1;
+        kept[nn::float_operators::positive_axis(static_cast<int>(axis), x.rank(), "sum")] = 1;
     const double terms = static_cast<double>(x.size()) / static_cast<double>(kept.size());
     const Tensor dy = nn::float_operators::expand(context.gradient().reshape(kept), x.shape());
     context.add_input(0, divides ? times<T>(dy, 1.0 / terms) : dy);
@@ -75,7 +75,7 @@ namespace detail {
 INTQ_INLINE Tensor matrices_of(const Tensor& x, const Shape& leading) {
     Shape full = leading;
     for (int axis = x.rank() - 2; axis < x.rank(); ++axis)
-        nn::float_operators::detail::append_extent(full, x.extent(axis), "matmul");
+        nn::float_operators::append_extent(full, x.extent(axis), "matmul");
     return nn::float_operators::expand(x, full, "matmul").reshape(Shape(leading.size(), x.extent(-2), x.extent(-1)));
 }
 

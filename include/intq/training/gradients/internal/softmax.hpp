@@ -42,12 +42,12 @@ template <class T> void softmax_backward(GradientContext& context) {
 }  // namespace detail
 
 template <class T> Tensor softmax_gradient(const Tensor& y, const Tensor& dy, int axis) {
-    const int along = nn::float_operators::detail::positive_axis(axis, y.rank(), "softmax");
+    const int along = nn::float_operators::positive_axis(axis, y.rank(), "softmax");
     const Tensor values = y.contiguous(), gradients = dy.contiguous();
     Tensor dx = Tensor::empty(y.shape(), dtype_of<T>);
     const index_t count = y.extent(along);
-    const index_t inner = nn::float_operators::detail::product(y.shape(), along + 1, y.rank());
-    const index_t outer = nn::float_operators::detail::product(y.shape(), 0, along);
+    const index_t inner = nn::float_operators::extent_product(y.shape(), along + 1, y.rank());
+    const index_t outer = nn::float_operators::extent_product(y.shape(), 0, along);
     for (index_t o = 0; o < outer; ++o)
         for (index_t i = 0; i < inner; ++i) {
             const auto at = [&](index_t k) { return static_cast<std::size_t>((o * count + k) * inner + i); };

@@ -28,7 +28,7 @@ template <class T, TableFunction named> void unary_backward(GradientContext& con
         function = context.module_as<nn::Unary>().function();
         parameter = context.module_as<nn::Unary>().parameter();
     } else if (context.inputs().has(1) && context.inputs()[1].is_text()) {
-        function = nn::detail::gelu_of(context.inputs()[1].text());
+        function = nn::gelu_of(context.inputs()[1].text());
     } else if (context.inputs().has(1)) {
         parameter = context.inputs()[1].number();
     }

@@ -99,7 +99,7 @@ INTQ_INLINE void relu6(NodeExport& node) { node.set_result(write_clip(node, 0.0f
 INTQ_INLINE void clamp(NodeExport& node) {
     const std::vector<nn::Value> values = node.constants();
     const auto bound = [&](std::size_t i) -> std::optional<float> {
-        const auto number = nn::detail::optional_number(nn::Arguments(values), i);
+        const auto number = nn::Arguments(values).optional_number(i);
         return number ? std::optional(static_cast<float>(*number)) : std::nullopt;
     };
     node.set_result(write_clip(node, bound(1), bound(2)));
@@ -125,10 +125,9 @@ INTQ_INLINE UnaryCall unary_call(const NodeExport& node) {
     const std::vector<nn::Value> values = node.constants();
     const nn::Arguments arguments(values);
     const std::string& name = node.call().op;
-    if (name == "gelu") return {nn::detail::gelu_of(arguments.has(1) ? arguments[1].text() : "none"), 1.0};
+    if (name == "gelu") return {nn::gelu_of(arguments.has(1) ? arguments[1].text() : "none"), 1.0};
     for (const auto& row : nn::float_operators::unary_rows)
-        if (row.name == name)
-            return {row.function, nn::detail::optional_number(arguments, 1).value_or(row.default_parameter)};
+        if (row.name == name) return {row.function, arguments.optional_number(1).value_or(row.default_parameter)};
     throw node.error("no table of functions has " + name);
 }
 

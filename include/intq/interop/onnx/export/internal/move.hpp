@@ -157,7 +157,7 @@ INTQ_INLINE void write_transpose(NodeExport& node, std::vector<std::int64_t> axe
 INTQ_INLINE void permute(NodeExport& node) {
     const std::vector<nn::Value> values = node.constants();
     std::vector<std::int64_t> axes;
-    for (const index_t axis : nn::detail::integers_after(nn::Arguments(values), 1)) axes.push_back(node.axis(axis));
+    for (const index_t axis : nn::integers_after(nn::Arguments(values), 1)) axes.push_back(node.axis(axis));
     write_transpose(node, std::move(axes));
 }
 
@@ -191,7 +191,7 @@ INTQ_INLINE void split(NodeExport& node) {
     const index_t extent = node.shape()[static_cast<int>(axis)];
     std::vector<index_t> sizes;
     if (arguments[1].is_tuple())
-        sizes = nn::detail::integers_of(arguments[1]);
+        sizes = nn::integers_of(arguments[1]);
     else if (node.call().op == "chunk")
         sizes =
             nn::float_operators::piece_sizes(extent, nn::float_operators::chunk_size(extent, arguments[1].integer()));
@@ -220,7 +220,7 @@ INTQ_INLINE void pad(NodeExport& node) {
     const nn::Arguments arguments(values);
     const auto rank = static_cast<std::size_t>(node.shape().rank);
     std::vector<std::int64_t> pads(2 * rank, 0);
-    const std::vector<index_t> sides = nn::detail::integers_of(arguments[1]);
+    const std::vector<index_t> sides = nn::integers_of(arguments[1]);
     for (std::size_t i = 0; i < sides.size(); ++i)
         pads.at((i % 2 == 0 ? 0 : rank) + rank - 1 - i / 2) = sides[i];  // counted from the last axis
     const std::string numbers = node.integers("pads", pads);
@@ -229,7 +229,7 @@ INTQ_INLINE void pad(NodeExport& node) {
         const std::string word = mode == PadMode::reflect ? "reflect" : "edge";
         return node.set_result(node.add("Pad", {node.value(), numbers}, {{"mode", word}}));
     }
-    const auto fill = static_cast<float>(nn::detail::optional_number(arguments, 3).value_or(0.0));
+    const auto fill = static_cast<float>(arguments.optional_number(3).value_or(0.0));
     node.set_result(node.add("Pad", {node.value(), numbers, node.number("value", fill)}));
 }
 

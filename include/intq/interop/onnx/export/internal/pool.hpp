@@ -104,9 +104,9 @@ INTQ_INLINE void write_reduce(NodeExport& node, const char* op_type, std::int64_
     const nn::Arguments arguments(values);
     std::vector<std::int64_t> axes;
     if (arguments.has(1))
-        for (const index_t axis : nn::detail::integers_of(arguments[1])) axes.push_back(node.axis(axis));
+        for (const index_t axis : nn::integers_of(arguments[1])) axes.push_back(node.axis(axis));
     std::vector<std::string> inputs{node.value()};
-    std::vector<Attribute> attributes{integer_attribute("keepdims", nn::detail::flag(arguments, 2) ? 1 : 0)};
+    std::vector<Attribute> attributes{integer_attribute("keepdims", arguments.flag(2) ? 1 : 0)};
     if (!axes.empty() && node.opset() >= input_since)
         inputs.push_back(node.integers("axes", axes));
     else if (!axes.empty())
@@ -148,7 +148,7 @@ INTQ_INLINE void interpolate(NodeExport& node) {
     const std::vector<nn::Value> values = node.constants();
     const auto* module = node.module_if<nn::Upsample>();
     const nn::InterpolateOptions options =
-        module != nullptr ? module->options() : nn::detail::interpolate_options(nn::Arguments(values));
+        module != nullptr ? module->options() : nn::interpolate_options(nn::Arguments(values));
     const Shape &in = node.shape(), &out = node.output_shape();
     const OpenExtents& open = node.open();
     node.need(13, "Resize");
