@@ -22,12 +22,6 @@ std::filesystem::path library_folder() {
     throw CLI::ValidationError("--single-file", "the headers of intq are not beside this program; give --library");
 }
 
-std::string json_list(const auto& values, const auto& text_of) {
-    std::string list;
-    for (const auto& value : values) list += (list.empty() ? "" : ", ") + text_of(value);
-    return "[" + list + "]";
-}
-
 std::string json_real(float value) {
     char digits[32];
     std::snprintf(digits, sizeof digits, "%.9g", static_cast<double>(value));
@@ -36,13 +30,20 @@ std::string json_real(float value) {
 
 const auto json_count = [](auto value) { return std::to_string(value); };
 
+std::string json_list(const auto& values, const auto& write) {
+    return io::write_json_list(values, write, io::JsonStyle::spaced);
+}
+
 std::string tensor_json(const runtime::ProgramTensor& tensor) {
     std::vector<index_t> extents;
     for (int axis = 0; axis < tensor.shape.rank; ++axis) extents.push_back(tensor.shape[axis]);
-    std::string text = "{\"name\": " + io::write_json_string(tensor.name) + ", \"dtype\": \"" + name_of(tensor.dtype) +
-                       "\", \"shape\": " + json_list(extents, json_count) + ", \"layout\": \"" +
-                       name_of(tensor.layout) + "\", \"offset\": " + std::to_string(tensor.offset);
-    if (tensor.dtype == DType::float32) return text + "}";
+    io::JsonObject object(io::JsonStyle::spaced);
+    object.add_text("name", tensor.name)
+        .add_text("dtype", name_of(tensor.dtype))
+        .add("shape", json_list(extents, json_count))
+        .add_text("layout", name_of(tensor.layout))
+        .add("offset", json_count(tensor.offset));
+    if (tensor.dtype == DType::float32) return object.str();
     const QParams& q = tensor.qparams;
     std::vector<float> scales;
     std::vector<std::int32_t> zero_points;
@@ -50,17 +51,22 @@ std::string tensor_json(const runtime::ProgramTensor& tensor) {
         scales.push_back(q.scale(c));
         zero_points.push_back(q.zero_point(c));
     }
-    return text + ", \"axis\": " + (q.is_per_channel() ? std::to_string(q.axis()) : "null") +
-           ", \"scale\": " + json_list(scales, json_real) + ", \"zero_point\": " + json_list(zero_points, json_count) +
-           ", \"quant_min\": " + std::to_string(q.quant_min()) + ", \"quant_max\": " + std::to_string(q.quant_max()) +
-           "}";
+    return object.add("axis", q.is_per_channel() ? json_count(q.axis()) : "null")
+        .add("scale", json_list(scales, json_real))
+        .add("zero_point", json_list(zero_points, json_count))
+        .add("quant_min", json_count(q.quant_min()))
+        .add("quant_max", json_count(q.quant_max()))
+        .str();
 }
 
 std::string instruction_json(const runtime::Program& program, const runtime::Instruction& instruction) {
-    return "{\"name\": " + io::write_json_string(instruction.name) +
-           ", \"type\": " + io::write_json_string(instruction.type) + ", \"operator\": \"" + name_of(instruction.op) +
-           "\", \"operands\": " + json_list(program.operands_of(instruction), json_count) +
-           ", \"output\": " + std::to_string(instruction.output) + "}";
+    return io::JsonObject(io::JsonStyle::spaced)
+        .add_text("name", instruction.name)
+        .add_text("type", instruction.type)
+        .add_text("operator", name_of(instruction.op))
+        .add("operands", json_list(program.operands_of(instruction), json_count))
+        .add("output", json_count(instruction.output))
+        .str();
 }
 
 }  // namespace

@@ -216,8 +216,8 @@ public:
 
 private:
     bool is_json_;
-    std::string lines_, members_;
-    void member(const std::string& name, const std::string& json);
+    std::string lines_;
+    intq::io::JsonObject members_{intq::io::JsonStyle::spaced};
 };
 
 /// A number with a format of printf.

@@ -41,39 +41,33 @@ std::string cell(const io::TextTable::Column& column, const std::string& text) {
 
 }  // namespace
 
-void Report::member(const std::string& name, const std::string& json) {
-    members_ += (members_.empty() ? "" : ", ") + io::write_json_string(name) + ": " + json;
-}
-
 void Report::text(const std::string& name, const std::string& value) {
     lines_ += name + ": " + printable(value) + "\n";
-    member(name, json_text(value));
+    members_.add(name, json_text(value));
 }
 
 void Report::number(const std::string& name, double value, const std::string& unit) {
     const std::string text = digits("%.7g", value);
     lines_ += name + ": " + text + (unit.empty() ? "" : " " + unit) + "\n";
-    member(name, json_of(value, text));
+    members_.add(name, json_of(value, text));
 }
 
 void Report::count(const std::string& name, long long value, const std::string& unit) {
     lines_ += name + ": " + std::to_string(value) + (unit.empty() ? "" : " " + unit) + "\n";
-    member(name, std::to_string(value));
+    members_.add(name, std::to_string(value));
 }
 
 void Report::table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
                    const std::string& title) {
     io::TextTable text(columns);
-    std::string json;
-    for (const auto& row : rows) {
-        text.add_row(row);
-        std::string object;
-        for (std::size_t i = 0; i < columns.size(); ++i)
-            object += (i == 0 ? "" : ", ") + io::write_json_string(columns[i].title) + ": " + cell(columns[i], row[i]);
-        json += (json.empty() ? "{" : ", {") + object + "}";
-    }
+    for (const auto& row : rows) text.add_row(row);
+    const auto json_row = [&](const std::vector<std::string>& row) {
+        io::JsonObject object(io::JsonStyle::spaced);
+        for (std::size_t i = 0; i < columns.size(); ++i) object.add(columns[i].title, cell(columns[i], row[i]));
+        return object.str();
+    };
     lines_ += "\n" + (title.empty() ? name : title) + "\n" + text.str(io::TableStyle::simple);
-    member(name, "[" + json + "]");
+    members_.add(name, io::write_json_list(rows, json_row, io::JsonStyle::spaced));
 }
 
 void Report::improvements(const PrepareNotes& notes) {
@@ -89,7 +83,7 @@ void Report::warnings(const PrepareNotes& notes) {
 
 void Report::print() const {
     if (is_json_)
-        std::printf("{%s}\n", members_.c_str());
+        std::printf("%s\n", members_.str().c_str());
     else
         std::fputs(lines_.c_str(), stdout);
 }

@@ -71,6 +71,7 @@ std::string to_json(const AdvisorReport& report);
 #    include "intq/analysis/output_metric.hpp"
 #    include "intq/analysis/sensitivity.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/json_text.hpp"
 #    include "intq/io/sort_stably.hpp"
 #    include "intq/nn/model/value.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
@@ -272,15 +273,19 @@ INTQ_INLINE std::string to_string(const AdvisorReport& report) {
 
 INTQ_INLINE std::string to_json(const AdvisorReport& report) {
     const auto number = [](double value) { return numeric_suite::to_json(nn::Value(value)); };
-    std::vector<std::string> items;
-    for (const Advice& advice : report.advice)
-        items.push_back(numeric_suite::detail::json_object({{"finding", to_json(advice.finding)},
-                                                            {"repair", to_json(advice.repair)},
-                                                            {"loss_before", number(advice.loss_before)},
-                                                            {"loss_after", number(advice.loss_after)},
-                                                            {"gain", number(advice.gain())}}));
-    return numeric_suite::detail::json_object(
-        {{"loss", number(report.loss)}, {"advice", numeric_suite::detail::json_list(items)}});
+    const auto advice_json = [&](const Advice& advice) {
+        return io::JsonObject()
+            .add("finding", to_json(advice.finding))
+            .add("repair", to_json(advice.repair))
+            .add("loss_before", number(advice.loss_before))
+            .add("loss_after", number(advice.loss_after))
+            .add("gain", number(advice.gain()))
+            .str();
+    };
+    return io::JsonObject()
+        .add("loss", number(report.loss))
+        .add("advice", io::write_json_list(report.advice, advice_json))
+        .str();
 }
 
 }  // namespace INTQ_HOSTED_ABI

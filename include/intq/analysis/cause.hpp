@@ -51,6 +51,7 @@ std::string to_json(const CauseFinding& finding);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(analysis)
 
+#    include "intq/io/json_text.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
 
 namespace intq::analysis {
@@ -89,15 +90,14 @@ INTQ_INLINE std::string name_of(Cause cause) {
 }
 
 INTQ_INLINE std::string to_json(const CauseFinding& finding) {
-    using numeric_suite::detail::json_string;
-    std::vector<std::string> channels;
-    for (const index_t channel : finding.channels) channels.push_back(std::to_string(channel));
-    return numeric_suite::detail::json_object({{"mod_name", json_string(finding.mod_name)},
-                                               {"op_type", json_string(finding.op_type)},
-                                               {"cause", json_string(name_of(finding.cause))},
-                                               {"is_weight", finding.is_weight ? "true" : "false"},
-                                               {"channels", numeric_suite::detail::json_list(channels)},
-                                               {"reason", json_string(finding.reason)}});
+    return io::JsonObject()
+        .add_text("mod_name", finding.mod_name)
+        .add_text("op_type", finding.op_type)
+        .add_text("cause", name_of(finding.cause))
+        .add("is_weight", finding.is_weight ? "true" : "false")
+        .add("channels", io::write_json_list(finding.channels, [](index_t channel) { return std::to_string(channel); }))
+        .add_text("reason", finding.reason)
+        .str();
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -112,6 +112,7 @@ std::string to_json(const std::vector<OperatorErrorSplit>& splits);
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/json_text.hpp"
 #    include "intq/io/text_table.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
@@ -320,10 +321,10 @@ private:
 };
 
 INTQ_INLINE std::string parts_json(const std::array<double, error_part_count>& parts) {
-    std::vector<std::pair<std::string, std::string>> members;
+    io::JsonObject object;
     for (std::size_t k = 0; k < error_part_count; ++k)
-        members.emplace_back(name_of(static_cast<ErrorPart>(k)), numeric_suite::to_json(nn::Value(parts[k])));
-    return numeric_suite::detail::json_object(members);
+        object.add(name_of(static_cast<ErrorPart>(k)), numeric_suite::to_json(nn::Value(parts[k])));
+    return object.str();
 }
 
 }  // namespace detail
@@ -362,19 +363,18 @@ INTQ_INLINE std::string to_string(const std::vector<OperatorErrorSplit>& splits)
 
 INTQ_INLINE std::string to_json(const OperatorErrorSplit& split) {
     using numeric_suite::to_json;
-    using numeric_suite::detail::json_string;
-    return numeric_suite::detail::json_object({{"mod_name", json_string(split.mod_name)},
-                                               {"op_type", json_string(split.op_type)},
-                                               {"signal", to_json(nn::Value(split.signal))},
-                                               {"total", to_json(nn::Value(split.total))},
-                                               {"norms", detail::parts_json(split.norms)},
-                                               {"shares", detail::parts_json(split.shares)}});
+    return io::JsonObject()
+        .add_text("mod_name", split.mod_name)
+        .add_text("op_type", split.op_type)
+        .add("signal", to_json(nn::Value(split.signal)))
+        .add("total", to_json(nn::Value(split.total)))
+        .add("norms", detail::parts_json(split.norms))
+        .add("shares", detail::parts_json(split.shares))
+        .str();
 }
 
 INTQ_INLINE std::string to_json(const std::vector<OperatorErrorSplit>& splits) {
-    std::vector<std::string> items;
-    for (const OperatorErrorSplit& split : splits) items.push_back(to_json(split));
-    return numeric_suite::detail::json_list(items);
+    return io::write_json_list(splits, [](const OperatorErrorSplit& split) { return to_json(split); });
 }
 
 }  // namespace INTQ_HOSTED_ABI

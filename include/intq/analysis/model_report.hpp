@@ -128,73 +128,56 @@ INTQ_INLINE std::string report_number(double value) {
     return text;
 }
 
-template <class Values, class Text> std::string report_list(const Values& values, const Text& text) {
-    std::string list = "[";
-    for (const auto& value : values) list += (list.size() == 1 ? "" : ",") + text(value);
-    return list + "]";
-}
 INTQ_INLINE std::string report_counts(const std::vector<std::int64_t>& counts) {
-    return report_list(counts, [](std::int64_t count) { return std::to_string(count); });
+    return io::write_json_list(counts, [](std::int64_t count) { return std::to_string(count); });
 }
 INTQ_INLINE std::string report_histogram(const PairedHistogram& histogram) {
     return report_number(histogram.lowest) + "," + report_number(histogram.highest) + "," +
            report_counts(histogram.baseline) + "," + report_counts(histogram.analysis);
 }
 INTQ_INLINE std::string report_statistics(const TensorStatistics& statistics) {
-    return report_list(std::array{(statistics.min)(), (statistics.max)(), statistics.mean(), statistics.var()},
-                       report_number);
+    return io::write_json_list(std::array{(statistics.min)(), (statistics.max)(), statistics.mean(), statistics.var()},
+                               report_number);
 }
-
-/// The members of a JSON object, one after the other.
-class ReportObject {
-public:
-    void add(const char* key, const std::string& json) {
-        text_ += (text_.empty() ? "" : ", ") + io::write_json_string(key) + ": " + json;
-    }
-    void text(const char* key, const std::string& value) { add(key, io::write_json_string(value)); }
-    std::string str() const { return "{" + text_ + "}"; }
-
-private:
-    std::string text_;
-};
 
 inline constexpr std::array report_metrics{"Cosine", "MSE", "L1", "KL", "SQNR", "Atol", "Rtol"};
 
 INTQ_INLINE std::string report_values(const PairedValues& values) {
-    return report_list(values.channels, [](const ChannelRanges& r) {
+    return io::write_json_list(values.channels, [](const ChannelRanges& r) {
         return "[" + std::to_string(r.first) + "," + std::to_string(r.count) + "," +
-               report_list(std::array{r.baseline_min, r.baseline_max, r.analysis_min, r.analysis_max}, [](float value) {
-                   return report_number(static_cast<double>(value));
-               }).substr(1);
+               io::write_json_list(std::array{r.baseline_min, r.baseline_max, r.analysis_min, r.analysis_max},
+                                   [](float value) { return report_number(static_cast<double>(value)); })
+                   .substr(1);
     });
 }
 
 INTQ_INLINE std::string report_layer(const ReportLayer& layer) {
     const LayerComparison& row = layer.comparison;
     const PairedValues& values = row.values;
-    ReportObject object;
-    object.text("name", row.mod_name);
-    object.text("type", row.analy_op_type);
-    object.text("baseline_type", row.base_op_type);
-    object.text("shape", row.pair.is_inner ? "" : to_string(row.shape));
-    object.text("dtype", quantization::quantized_name(row.qparams ? row.qparams->dtype : DType::float32));
-    object.text("scale", row.qparams ? cell_of_scales(row.qparams->scales).text : "");
-    object.text("step", layer.step);
-    object.add("inputs", report_list(layer.inputs, [](std::size_t index) { return std::to_string(index); }));
+    io::JsonObject object(io::JsonStyle::spaced);
+    object.add_text("name", row.mod_name);
+    object.add_text("type", row.analy_op_type);
+    object.add_text("baseline_type", row.base_op_type);
+    object.add_text("shape", row.pair.is_inner ? "" : to_string(row.shape));
+    object.add_text("dtype", quantization::quantized_name(row.qparams ? row.qparams->dtype : DType::float32));
+    object.add_text("scale", row.qparams ? cell_of_scales(row.qparams->scales).text : "");
+    object.add_text("step", layer.step);
+    object.add("inputs", io::write_json_list(layer.inputs, [](std::size_t index) { return std::to_string(index); }));
     const auto& m = row.metrics;
     if (row.has_metrics())
-        object.add("metrics", report_list(std::array{m.cosine(), m.mse(), m.l1(), m.kl(), m.sqnr(), m.atol(), m.rtol()},
-                                          report_number));
+        object.add("metrics",
+                   io::write_json_list(std::array{m.cosine(), m.mse(), m.l1(), m.kl(), m.sqnr(), m.atol(), m.rtol()},
+                                       report_number));
     object.add("baseline", report_statistics(row.base));
     object.add("analysis", report_statistics(row.analy));
     if (!values.empty()) object.add("histogram", "[" + report_histogram(values.all) + "]");
     if (!values.channels.empty()) object.add("channels", report_values(values));
     if (!values.worst_channels.empty())
-        object.add("worst_channels", report_list(values.worst_channels, [](const WorstChannel& worst) {
+        object.add("worst_channels", io::write_json_list(values.worst_channels, [](const WorstChannel& worst) {
                        return "[" + std::to_string(worst.channel) + "," + report_number(worst.error) + "," +
                               report_histogram(worst.histogram) + "]";
                    }));
-    if (layer.shares) object.add("shares", report_list(*layer.shares, report_number));
+    if (layer.shares) object.add("shares", io::write_json_list(*layer.shares, report_number));
     if (values.not_finite_baseline + values.not_finite_analysis > 0)
         object.add("not_finite", report_counts({values.not_finite_baseline, values.not_finite_analysis}));
     return object.str();
@@ -249,19 +232,19 @@ INTQ_INLINE ModelReport make_report(std::span<const LayerComparison> layers,
 }
 
 INTQ_INLINE std::string to_json(const ModelReport& report) {
-    detail::ReportObject object;
-    object.text("title", report.title);
-    object.text("summary", detail::report_summary(report));
-    object.add("metrics", detail::report_list(detail::report_metrics,
+    io::JsonObject object(io::JsonStyle::spaced);
+    object.add_text("title", report.title);
+    object.add_text("summary", detail::report_summary(report));
+    object.add("metrics", io::write_json_list(detail::report_metrics,
                                               [](const char* name) { return io::write_json_string(name); }));
-    object.add("layers", detail::report_list(report.layers, [](const ReportLayer& layer) {
+    object.add("layers", io::write_json_list(report.layers, [](const ReportLayer& layer) {
                    return "\n" + detail::report_layer(layer);
                }));
-    object.add("advice", detail::report_list(report.advice, [](const ReportAdvice& advice) {
-                   detail::ReportObject item;
-                   item.text("layer", advice.layer);
-                   item.text("reason", advice.reason);
-                   item.text("change", advice.change);
+    object.add("advice", io::write_json_list(report.advice, [](const ReportAdvice& advice) {
+                   io::JsonObject item(io::JsonStyle::spaced);
+                   item.add_text("layer", advice.layer);
+                   item.add_text("reason", advice.reason);
+                   item.add_text("change", advice.change);
                    return "\n" + item.str();
                }));
     return object.str() + "\n";

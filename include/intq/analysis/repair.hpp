@@ -104,6 +104,7 @@ Repair corrected_bias();
 #    include "intq/improve/equalization.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/json_text.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
@@ -138,10 +139,11 @@ INTQ_INLINE const char* name_of(RepairKind kind) {
 }
 
 INTQ_INLINE std::string to_json(const Repair& repair) {
-    using numeric_suite::detail::json_string;
-    return numeric_suite::detail::json_object({{"kind", json_string(name_of(repair.kind))},
-                                               {"mod_name", json_string(repair.mod_name)},
-                                               {"line", json_string(repair.line)}});
+    return io::JsonObject()
+        .add_text("kind", name_of(repair.kind))
+        .add_text("mod_name", repair.mod_name)
+        .add_text("line", repair.line)
+        .str();
 }
 
 namespace detail {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// JSON text as a reader of a known structure walks it: objects, lists, strings, counts. Layer: io.
+// JSON text, written and read without a tree. Layer: io.
 //
-// It builds no tree: the caller says what must come next, and anything else is an Error. Nesting costs no memory.
+// A reader walks a structure that it knows: the caller says what must come next, and anything else is an Error. Nesting
+// costs no memory.
 #ifndef INTQ_IO_JSON_TEXT_HPP
 #define INTQ_IO_JSON_TEXT_HPP
 
@@ -32,6 +33,36 @@ template <class T> std::string write_json_number(T number) {
         if (number - number != T(0)) return '"' + text + '"';
     }
     return text;
+}
+
+/// Whether a space follows each comma and colon.
+enum class JsonStyle : std::uint8_t { compact, spaced };
+
+/// A JSON object, written member by member.
+///
+///     JsonObject().add("shape", "[1,2]").add_text("dtype", "int8").str()   // {"shape":[1,2],"dtype":"int8"}
+class JsonObject {
+public:
+    explicit JsonObject(JsonStyle style = JsonStyle::compact) : style_(style) {}
+
+    /// @param json  the value, as JSON
+    JsonObject& add(std::string_view key, std::string_view json);
+    /// A member that is a string.
+    JsonObject& add_text(std::string_view key, std::string_view text);
+    std::string str() const { return "{" + members_ + "}"; }
+
+private:
+    JsonStyle style_;
+    std::string members_;
+};
+
+/// [a,b,…] of elements that write(item) makes JSON of.
+template <class Items, class Write>
+std::string write_json_list(const Items& items, const Write& write, JsonStyle style = JsonStyle::compact) {
+    const char* const comma = style == JsonStyle::spaced ? ", " : ",";
+    std::string text = "[";
+    for (const auto& item : items) text += (text.size() == 1 ? "" : comma) + write(item);
+    return text + "]";
 }
 
 /// A place in a JSON text.
@@ -147,6 +178,19 @@ INTQ_INLINE std::string write_json_string(std::string_view text) {
         }
     }
     return out + "\"";
+}
+
+INTQ_INLINE JsonObject& JsonObject::add(std::string_view key, std::string_view json) {
+    const bool has_spaces = style_ == JsonStyle::spaced;
+    if (!members_.empty()) members_ += has_spaces ? ", " : ",";
+    members_ += write_json_string(key);
+    members_ += has_spaces ? ": " : ":";
+    members_ += json;
+    return *this;
+}
+
+INTQ_INLINE JsonObject& JsonObject::add_text(std::string_view key, std::string_view text) {
+    return add(key, write_json_string(text));
 }
 
 INTQ_INLINE std::string JsonText::parse_string() {

@@ -242,23 +242,24 @@ INTQ_INLINE void check_arrays(const Safetensors& content) {
 
 INTQ_INLINE std::string header_text(const std::vector<const NamedArray*>& order,
                                     const std::map<std::string, std::string>& metadata) {
-    std::string text = "{";
+    JsonObject header;
     if (!metadata.empty()) {
-        text += write_json_string(metadata_key) + ":{";
-        for (const auto& [key, value] : metadata)
-            text += (text.back() == '{' ? "" : ",") + write_json_string(key) + ":" + write_json_string(value);
-        text += "}";
+        JsonObject object;
+        for (const auto& [key, value] : metadata) object.add_text(key, value);
+        header.add(metadata_key, object.str());
     }
+    const auto number = [](auto value) { return std::to_string(value); };
     std::size_t offset = 0;
     for (const NamedArray* item : order) {
         const std::size_t end = offset + item->array.bytes.size();
-        text += (text.size() == 1 ? "" : ",") + write_json_string(item->name) + ":{\"dtype\":\"" +
-                std::string(safetensors_name(*item)) + "\",\"shape\":[";
-        for (const index_t extent : item->array.shape) text += (text.back() == '[' ? "" : ",") + std::to_string(extent);
-        text += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(end) + "]}";
+        header.add(item->name, JsonObject()
+                                   .add_text("dtype", safetensors_name(*item))
+                                   .add("shape", write_json_list(item->array.shape, number))
+                                   .add("data_offsets", write_json_list(std::array{offset, end}, number))
+                                   .str());
         offset = end;
     }
-    return text + "}";
+    return header.str();
 }
 
 }  // namespace detail

@@ -119,15 +119,17 @@ INTQ_INLINE FileTable sensitivity_table(std::span<const quantization::SensitiveO
 
 INTQ_INLINE std::string sensitivity_json(std::span<const quantization::SensitiveOperator> list,
                                          const std::string& metric) {
-    std::string text = "[";
-    for (const auto& op : list) {
-        text += (text.size() == 1 ? "\n  {" : ",\n  {") + std::string("\"op_name\": ") +
-                io::write_json_string(op.op_name) +
-                ", \"sensitive_type\": " + io::write_json_string(op.sensitive_type) +
-                ", \"op_type\": " + io::write_json_string(op.op_type) + ", " + io::write_json_string(metric) + ": " +
-                io::write_json_number(op.metric) + "}";
-    }
-    return text + "\n]\n";
+    const auto row = [&](const quantization::SensitiveOperator& op) {
+        return "\n  " + io::JsonObject(io::JsonStyle::spaced)
+                            .add_text("op_name", op.op_name)
+                            .add_text("sensitive_type", op.sensitive_type)
+                            .add_text("op_type", op.op_type)
+                            .add(metric, io::write_json_number(op.metric))
+                            .str();
+    };
+    std::string text = io::write_json_list(list, row);
+    text.insert(text.size() - 1, "\n");
+    return text + "\n";
 }
 
 }  // namespace INTQ_HOSTED_ABI

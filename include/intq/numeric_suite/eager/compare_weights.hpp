@@ -69,6 +69,7 @@ WeightDict compare_weights(const nn::StateDict& float_dict, const nn::StateDict&
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/io/json_text.hpp"
 #    include "intq/io/nearest_names.hpp"
 #    include "intq/nn/layers/lstm.hpp"
 #    include "intq/quantization/convert/quantized_module.hpp"
@@ -80,8 +81,10 @@ namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE std::string to_json(const WeightPair& pair, TensorJson tensors) {
-    return detail::json_object({{"float", to_json(nn::Value(pair.float_), tensors)},
-                                {"quantized", to_json(nn::Value(pair.quantized), tensors)}});
+    return io::JsonObject()
+        .add("float", to_json(nn::Value(pair.float_), tensors))
+        .add("quantized", to_json(nn::Value(pair.quantized), tensors))
+        .str();
 }
 
 namespace detail {

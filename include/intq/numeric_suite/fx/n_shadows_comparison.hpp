@@ -53,6 +53,7 @@ void print_comparisons_n_shadows_model(const NSResults& results);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/io/json_text.hpp"
 #    include "intq/io/text_table.hpp"
 
 namespace intq::numeric_suite::fx {
@@ -60,19 +61,21 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE std::string to_json(const NShadowsCandidate& candidate, TensorJson tensors) {
     ValueList raw(candidate.cmp_raw.begin(), candidate.cmp_raw.end());
-    return numeric_suite::detail::json_object(
-        {{"qconfig_str", numeric_suite::detail::json_string(candidate.qconfig_str)},
-         {"comparison_fn_name", numeric_suite::detail::json_string(candidate.comparison_fn_name)},
-         {"cmp_raw", numeric_suite::to_json(raw, tensors)},
-         {"cmp_mean", numeric_suite::to_json(nn::Value(candidate.cmp_mean), tensors)}});
+    return io::JsonObject()
+        .add_text("qconfig_str", candidate.qconfig_str)
+        .add_text("comparison_fn_name", candidate.comparison_fn_name)
+        .add("cmp_raw", numeric_suite::to_json(raw, tensors))
+        .add("cmp_mean", numeric_suite::to_json(nn::Value(candidate.cmp_mean), tensors))
+        .str();
 }
 
 INTQ_INLINE std::string to_json(const NShadowsComparison& comparison, TensorJson tensors) {
-    using numeric_suite::detail::json_string;
-    return numeric_suite::detail::json_object({{"ref_node_name", json_string(comparison.ref_node_name)},
-                                               {"ref_node_target_type", json_string(comparison.ref_node_target_type)},
-                                               {"fqn", json_string(comparison.fqn)},
-                                               {"candidates", numeric_suite::to_json(comparison.candidates, tensors)}});
+    return io::JsonObject()
+        .add_text("ref_node_name", comparison.ref_node_name)
+        .add_text("ref_node_target_type", comparison.ref_node_target_type)
+        .add_text("fqn", comparison.fqn)
+        .add("candidates", numeric_suite::to_json(comparison.candidates, tensors))
+        .str();
 }
 
 namespace detail {

@@ -88,6 +88,7 @@ NSResults named_by(const NSResults& results, const std::string& model_name);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/io/json_text.hpp"
 
 namespace intq::numeric_suite::fx {
 inline namespace INTQ_HOSTED_ABI {
@@ -98,31 +99,26 @@ INTQ_INLINE const ValueList& NSSingleResult::at(const std::string& comparison_na
 
 INTQ_INLINE std::string to_json(const NSSingleResult& result, TensorJson tensors) {
     using numeric_suite::to_json;
-    using numeric_suite::detail::json_object;
-    using numeric_suite::detail::json_string;
-    std::vector<std::pair<std::string, std::string>> members{
-        {"type", json_string(result.type)},
-        {"values", to_json(result.values, tensors)},
-        {"prev_node_name", json_string(result.prev_node_name)},
-        {"prev_node_target_type", json_string(result.prev_node_target_type)},
-        {"ref_node_name", json_string(result.ref_node_name)},
-        {"ref_node_target_type", json_string(result.ref_node_target_type)},
-        {"index_within_arg", std::to_string(result.index_within_arg)},
-        {"index_of_arg", std::to_string(result.index_of_arg)},
-        {"fqn", result.fqn ? json_string(*result.fqn) : "null"}};
-    if (result.qconfig_str) {
-        members.emplace_back("qconfig_str", json_string(*result.qconfig_str));
-        members.emplace_back("comparisons", to_json(result.comparisons, tensors));
-        members.emplace_back("comparison_fn_name", json_string(result.comparison_fn_name));
-    }
-    for (const auto& [name, values] : result.extended) members.emplace_back(name, to_json(values, tensors));
-    return json_object(members);
+    io::JsonObject object;
+    object.add_text("type", result.type)
+        .add("values", to_json(result.values, tensors))
+        .add_text("prev_node_name", result.prev_node_name)
+        .add_text("prev_node_target_type", result.prev_node_target_type)
+        .add_text("ref_node_name", result.ref_node_name)
+        .add_text("ref_node_target_type", result.ref_node_target_type)
+        .add("index_within_arg", std::to_string(result.index_within_arg))
+        .add("index_of_arg", std::to_string(result.index_of_arg))
+        .add("fqn", result.fqn ? io::write_json_string(*result.fqn) : "null");
+    if (result.qconfig_str)
+        object.add_text("qconfig_str", *result.qconfig_str)
+            .add("comparisons", to_json(result.comparisons, tensors))
+            .add_text("comparison_fn_name", result.comparison_fn_name);
+    for (const auto& [name, values] : result.extended) object.add(name, to_json(values, tensors));
+    return object.str();
 }
 
 INTQ_INLINE std::string to_json(const std::vector<NSSingleResult>& results, TensorJson tensors) {
-    std::vector<std::string> items;
-    for (const NSSingleResult& result : results) items.push_back(to_json(result, tensors));
-    return numeric_suite::detail::json_list(items);
+    return io::write_json_list(results, [&](const NSSingleResult& result) { return to_json(result, tensors); });
 }
 
 INTQ_INLINE std::string to_json(const NSResults& results, TensorJson tensors) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "intq/io/error.hpp"
+#include "intq/io/json_text.hpp"
 #include "intq/io/nearest_names.hpp"
 #include "intq/nn/model/value.hpp"
 
@@ -87,21 +88,12 @@ nn::Value dequantized(const nn::Value& value);
 /// A value of its own: nobody else can write the tensors.
 nn::Value kept(const nn::Value& value);
 
-namespace detail {
-
-/// {"key": member, …} of the members, each one JSON already.
-std::string json_object(const std::vector<std::pair<std::string, std::string>>& members);
-std::string json_list(const std::vector<std::string>& items);
-std::string json_string(const std::string& text);
-
-}  // namespace detail
-
 // ---------------------------------------------------------------------------------------------------------------------
 
 template <class T> std::string to_json(const Ordered<T>& dictionary, TensorJson tensors) {
-    std::vector<std::pair<std::string, std::string>> members;
-    for (const auto& [key, value] : dictionary) members.emplace_back(key, to_json(value, tensors));
-    return detail::json_object(members);
+    io::JsonObject object;
+    for (const auto& [key, value] : dictionary) object.add(key, to_json(value, tensors));
+    return object.str();
 }
 
 }  // namespace INTQ_HOSTED_ABI
@@ -114,7 +106,6 @@ template <class T> std::string to_json(const Ordered<T>& dictionary, TensorJson 
 #    include <span>
 
 #    include "intq/io/describe.hpp"
-#    include "intq/io/json_text.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::numeric_suite {
@@ -122,30 +113,14 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE std::string json_string(const std::string& text) { return io::write_json_string(text); }
-
-INTQ_INLINE std::string json_object(const std::vector<std::pair<std::string, std::string>>& members) {
-    std::string text = "{";
-    for (const auto& [key, value] : members) text += (text.size() == 1 ? "" : ",") + json_string(key) + ":" + value;
-    return text + "}";
-}
-
-INTQ_INLINE std::string json_list(const std::vector<std::string>& items) {
-    std::string text = "[";
-    for (const std::string& item : items) text += (text.size() == 1 ? "" : ",") + item;
-    return text + "]";
-}
-
 template <class T> std::string json_elements(const Tensor& tensor) {
-    std::vector<std::string> items;
-    for (const T element : tensor.flat<T>()) {
+    return io::write_json_list(tensor.flat<T>(), [](T element) {
         if constexpr (sizeof(T) == 1) {
-            items.push_back(io::write_json_number(static_cast<int>(element)));
+            return io::write_json_number(static_cast<int>(element));
         } else {
-            items.push_back(io::write_json_number(element));
+            return io::write_json_number(element);
         }
-    }
-    return json_list(items);
+    });
 }
 
 INTQ_INLINE std::string json_data(const Tensor& tensor) {
@@ -170,27 +145,23 @@ INTQ_INLINE std::string json_data(const Tensor& tensor) {
     return "[]";
 }
 
-INTQ_INLINE std::string json_tensor(const Tensor& tensor, TensorJson how) {
-    std::vector<std::string> extents;
-    for (int axis = 0; axis < tensor.rank(); ++axis) extents.push_back(io::write_json_number(tensor.extent(axis)));
-    std::vector<std::pair<std::string, std::string>> members{{"shape", json_list(extents)},
-                                                             {"dtype", json_string(dtype_word(tensor))}};
-    if (how == TensorJson::data) {
-        members.emplace_back("data", json_data(tensor.contiguous()));
-        if (tensor.qparams() && tensor.dtype() != DType::float32) {
-            std::vector<std::string> scales, zero_points;
-            for (const float scale : tensor.qparams()->scales) scales.push_back(io::write_json_number(scale));
-            for (const auto zero_point : tensor.qparams()->zero_points)
-                zero_points.push_back(io::write_json_number(zero_point));
-            members.emplace_back("scale", json_list(scales));
-            members.emplace_back("zero_point", json_list(zero_points));
-        }
-    }
-    return json_object(members);
-}
-
 INTQ_INLINE bool are_codes(const Tensor& tensor) {
     return tensor.qparams() && tensor.dtype() != DType::float32 && tensor.dtype() != DType::none;
+}
+
+INTQ_INLINE std::string json_tensor(const Tensor& tensor, TensorJson how) {
+    const auto number = [](auto value) { return io::write_json_number(value); };
+    const std::span<const index_t> extents(tensor.shape().extents.data(), static_cast<std::size_t>(tensor.rank()));
+    io::JsonObject object;
+    object.add("shape", io::write_json_list(extents, number)).add_text("dtype", dtype_word(tensor));
+    if (how == TensorJson::data) {
+        object.add("data", json_data(tensor.contiguous()));
+        if (are_codes(tensor)) {
+            object.add("scale", io::write_json_list(tensor.qparams()->scales, number));
+            object.add("zero_point", io::write_json_list(tensor.qparams()->zero_points, number));
+        }
+    }
+    return object.str();
 }
 
 /// A value whose tensors are `change` of the former ones.
@@ -224,14 +195,12 @@ INTQ_INLINE std::string to_json(const nn::Value& value, TensorJson tensors) {
     if (value.is_bool()) return value.boolean() ? "true" : "false";
     if (value.is_integer()) return io::write_json_number(value.integer());
     if (value.is_number()) return io::write_json_number(value.number());
-    if (value.is_text()) return detail::json_string(value.text());
+    if (value.is_text()) return io::write_json_string(value.text());
     return "null";
 }
 
 INTQ_INLINE std::string to_json(const ValueList& values, TensorJson tensors) {
-    std::vector<std::string> items;
-    for (const nn::Value& value : values) items.push_back(to_json(value, tensors));
-    return detail::json_list(items);
+    return io::write_json_list(values, [&](const nn::Value& value) { return to_json(value, tensors); });
 }
 
 }  // namespace INTQ_HOSTED_ABI
