@@ -95,6 +95,7 @@
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/operators/pool.hpp"
 #include "intq/quantization/operators/quantize.hpp"
+#include "intq/quantization/operators/quantize_instructions.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/operators/resize.hpp"

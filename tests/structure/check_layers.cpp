@@ -2,12 +2,12 @@
 //
 // Reads every header and holds it against the table of rooms.txt, which says for each folder what its files may
 // include. The table and the headers say the same: an arrow that has no place in a row fails, and so does a place that
-// no file uses. Also: no folder includes what stands below it, none grows too large, a file that names another room's
-// namespace includes that room, no layer and no door includes another layer's internals, intq.hpp reaches every public
-// header of the hosted half through its doors, a door has includes and comments alone, only simd/ touches intrinsics
-// and xsimd, only distributed/mpi touches MPI, the embeddable half uses the freestanding part of the standard library,
-// the guard spells the path, the licence line stands first. Long because every check is a member of one class, which
-// holds what was read.
+// no file uses. Also: no folder includes what stands below it, none grows too large, no headers include each other in a
+// circle, a file that names another room's namespace includes that room, no layer and no door includes another layer's
+// internals or names its namespaces detail, intq.hpp reaches every public header of the hosted half through its doors,
+// a door has includes and comments alone, only simd/ touches intrinsics and xsimd, only distributed/mpi touches MPI,
+// the embeddable half uses the freestanding part of the standard library, the guard spells the path, the licence line
+// stands first. Long because every check is a member of one class, which holds what was read.
 //
 //     check_layers <include folder> <rooms.txt>          checks, and prints the arrows that exist
 //     check_layers <include folder> --write <rooms.txt>  writes them into the rows, whose order stays
@@ -18,6 +18,7 @@
 #include <iomanip>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -156,6 +157,67 @@ Arrows arrows_of(const std::vector<Header>& headers, const fs::path& root) {
     return arrows;
 }
 
+// The same between headers.
+Arrows file_arrows_of(const std::vector<Header>& headers) {
+    Arrows arrows;
+    for (const Header& header : headers)
+        for (const Include& include : header.includes)
+            if (include.is_ours) arrows["intq/" + header.path].insert(include.path);
+    return arrows;
+}
+
+// --- namespaces -------------------------------------------------------------------------------------------------------
+
+using Path = std::vector<std::string>;  // {"nn", "float_operators"} of intq::nn::float_operators
+
+Path path_of(const std::string& text) {
+    Path path;
+    std::string word;
+    for (const char c : text + ':') {
+        if (is_word(c)) {
+            word += c;
+        } else if (!word.empty()) {
+            path.push_back(std::exchange(word, {}));
+        }
+    }
+    return path;
+}
+
+// `namespace intq::nn::float_operators {`, without intq and without a detail at the end; nothing for another line.
+std::optional<Path> opened_namespace(const std::string& line) {
+    static const std::regex opening(R"(namespace intq((?:::\w+)*) \{.*)");
+    std::smatch match;
+    if (!std::regex_match(line, match, opening)) return std::nullopt;
+    Path path = path_of(match[1]);
+    if (!path.empty() && path.back() == "detail") path.pop_back();
+    return path;
+}
+
+// The layer that a namespace belongs to: that of most of the files that open it. Others open it to declare a name.
+class Owners {
+public:
+    explicit Owners(const std::vector<Header>& headers) {
+        for (const Header& header : headers)
+            for (const std::string& line : header.bare)
+                if (const auto path = opened_namespace(line)) ++files_[*path][room_of(header.folder)];
+    }
+
+    /// The owners of all namespaces that end with a path.
+    std::set<std::string> of(const Path& end) const {
+        std::set<std::string> owners;
+        for (const auto& [path, count_of] : files_) {
+            if (path.size() < end.size() || !std::equal(end.rbegin(), end.rend(), path.rbegin())) continue;
+            owners.insert(std::max_element(count_of.begin(), count_of.end(), [](const auto& a, const auto& b) {
+                              return a.second < b.second;
+                          })->first);
+        }
+        return owners;
+    }
+
+private:
+    std::map<Path, std::map<std::string, int>> files_;
+};
+
 // --- the table --------------------------------------------------------------------------------------------------------
 
 struct Row {
@@ -249,7 +311,11 @@ void write_table(const Table& table, Arrows arrows, const fs::path& file) {
 class Checker {
 public:
     Checker(fs::path root, const Table& table, const std::vector<Header>& headers)
-        : root_(std::move(root)), table_(table), headers_(headers), arrows_(arrows_of(headers, root_)) {}
+        : root_(std::move(root)),
+          table_(table),
+          headers_(headers),
+          owners_(headers),
+          arrows_(arrows_of(headers, root_)) {}
 
     int run() {
         for (const Header& header : headers_) {
@@ -261,6 +327,7 @@ public:
             for (const Include& include : header.includes)
                 include.is_ours ? check_own(include) : check_foreign(include);
             check_namespaces();
+            check_details();
             for (auto* sizes : {&places_, &sizes_}) {
                 Size& size = (*sizes)[sizes == &places_ ? place_of(header.path) : header.folder];
                 ++(is_internal(header.path) ? size.internal : size.open);
@@ -271,7 +338,8 @@ public:
         }
         check_collected();
         check_table();
-        check_circles();
+        check_circles(arrows_, "intq/", "a circle of folders: ");
+        check_circles(file_arrows_of(headers_), "", "a circle of headers: ");
         check_sizes();
         return report();
     }
@@ -394,6 +462,26 @@ private:
         }
     }
 
+    // detail:: of a namespace of another layer, or of the namespace that the line is in.
+    void check_details() {
+        static const std::regex detail(R"(((?:\w+::)*)detail\b)");
+        Path open;
+        for (std::size_t i = 0; i < header_->bare.size(); ++i) {
+            const std::string& line = header_->bare[i];
+            if (const auto path = opened_namespace(line)) open = *path;
+            const bool declares = line.find("namespace detail") != std::string::npos;
+            for (std::sregex_iterator match(line.begin(), line.end(), detail), end; match != end; ++match) {
+                if (match->position() > 0 && is_word(line[static_cast<std::size_t>(match->position()) - 1])) continue;
+                Path path = path_of((*match)[1]);
+                if (!path.empty() && path.front() == "intq") path.erase(path.begin());
+                const std::set<std::string> owners = owners_.of(path.empty() ? open : path);
+                const std::string own = room_of(header_->folder);
+                if (declares ? owners_.of(open).count(own) == 0 : !owners.empty() && owners.count(own) == 0)
+                    fault(i + 1, "names the detail of " + *owners.begin() + "; what rooms share is a public word");
+            }
+        }
+    }
+
     // The doors of intq.hpp collect what is public of the hosted half, but for rooms that need another library.
     void check_collected() {
         std::set<std::string> open;
@@ -425,27 +513,27 @@ private:
         }
     }
 
-    // For each folder the shortest way back to it, reported at the first folder of the circle.
-    void check_circles() {
+    // For each place the shortest way back to it, reported at the first place of the circle.
+    void check_circles(const Arrows& arrows, const std::string& root, const std::string& what) {
         std::set<std::string> reported;
-        for (const auto& [start, unused] : arrows_) {
+        for (const auto& [start, unused] : arrows) {
             if (reported.count(start) != 0) continue;
-            std::map<std::string, std::string> before;  // how each folder is reached from `start`
+            std::map<std::string, std::string> before;  // how each place is reached from `start`
             std::vector<std::string> queue{start};
             for (std::size_t i = 0; i < queue.size() && before.count(start) == 0; ++i) {
-                const auto row = arrows_.find(queue[i]);
-                if (row == arrows_.end()) continue;
+                const auto row = arrows.find(queue[i]);
+                if (row == arrows.end()) continue;
                 for (const std::string& to : row->second)
                     if (before.emplace(to, queue[i]).second) queue.push_back(to);
             }
             if (before.count(start) == 0) continue;
-            std::string circle = start, folder = start;
+            std::string circle = start, place = start;
             do {
-                folder = before.at(folder);
-                circle = folder + " -> " + circle;
-                reported.insert(folder);
-            } while (folder != start);
-            fault("intq/" + start, "a circle of folders: " + circle);
+                place = before.at(place);
+                circle = place + " -> " + circle;
+                reported.insert(place);
+            } while (place != start);
+            fault(root + start, what + circle);
         }
     }
 
@@ -487,6 +575,7 @@ private:
     fs::path root_;
     const Table& table_;
     const std::vector<Header>& headers_;
+    Owners owners_;
     Arrows arrows_;
     const Header* header_ = nullptr;
     std::map<std::string, Size> sizes_;   // by room

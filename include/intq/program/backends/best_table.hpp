@@ -81,8 +81,11 @@ std::vector<BackendTables> runnable_tables();
 #    include <string_view>
 
 #    include "intq/io/error.hpp"
-#    include "intq/program/backends/internal/unit_of_tables.hpp"
 #    include "intq/program/float/best_backend.hpp"
+#    ifndef INTQ_COMPILED_BACKENDS
+#        include "intq/kernels/table/registry.hpp"
+#        include "intq/simd/select.hpp"
+#    endif
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
@@ -102,7 +105,8 @@ INTQ_INLINE BackendTables tables_of_backend(std::string_view name) {
     INTQ_COMPILED_BACKENDS(INTQ_DETAIL_FIND)
 #        undef INTQ_DETAIL_FIND
 #    else
-    if (name == simd::default_backend::name) return backend_tables_of<simd::default_backend>();
+    using Backend = simd::default_backend;
+    if (name == Backend::name) return {Backend::name, kernels::registry<Backend>};
 #    endif
     throw Error("this program holds no kernels of the backend " + std::string(name));
 }

@@ -102,6 +102,7 @@ bool runs_on_host(const QuantizedGraph& quantized, const QuantizedNode& node);
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
+#    include "intq/quantization/operators/quantize.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {

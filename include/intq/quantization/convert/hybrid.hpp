@@ -81,6 +81,7 @@ void check_deployable(const QuantizedGraph& quantized);
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
+#    include "intq/quantization/operators/quantize.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

@@ -100,6 +100,7 @@ bool is_float_step(const QuantizedNode& node);
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
+#    include "intq/quantization/operators/quantize.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {

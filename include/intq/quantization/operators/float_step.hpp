@@ -40,27 +40,17 @@ private:
     Tensor value_;
 };
 
-/// The constant that a step brings to codes; null where it is another step, or its input is computed. Such codes are
-/// themselves constants of a program.
-const ConstantStep* quantized_constant(const QuantizedGraph& quantized, const QuantizedNode& node);
-
-/// Whether a step is a constant that is read as codes alone, so that no program reads its real values.
-bool is_constant_of_codes(const QuantizedGraph& quantized, const QuantizedNode& node);
-
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
-#    include <algorithm>
 #    include <utility>
-#    include <vector>
 
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/operator.hpp"
-#    include "intq/quantization/operators/quantize.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {
@@ -78,24 +68,6 @@ INTQ_INLINE void FloatStep::add_reference(ReferenceBuilder& reference, const Qua
 }
 
 INTQ_INLINE ConstantStep::ConstantStep(Tensor value) : value_(std::move(value)) {}
-
-INTQ_INLINE const ConstantStep* quantized_constant(const QuantizedGraph& quantized, const QuantizedNode& node) {
-    if (node.as<QuantizeStep>() == nullptr) return nullptr;
-    const auto is_input = [&](const QuantizedNode& other) { return other.output == node.inputs[0]; };
-    const auto found = std::find_if(quantized.nodes.begin(), quantized.nodes.end(), is_input);
-    return found == quantized.nodes.end() ? nullptr : found->as<ConstantStep>();
-}
-
-INTQ_INLINE bool is_constant_of_codes(const QuantizedGraph& quantized, const QuantizedNode& node) {
-    if (node.as<ConstantStep>() == nullptr) return false;
-    const auto reads = [&](const std::vector<int>& tensors) {
-        return std::find(tensors.begin(), tensors.end(), node.output) != tensors.end();
-    };
-    return !reads(quantized.outputs) &&
-           std::all_of(quantized.nodes.begin(), quantized.nodes.end(), [&](const QuantizedNode& reader) {
-               return !reads(reader.inputs) || reader.as<QuantizeStep>() != nullptr;
-           });
-}
 
 INTQ_INLINE void ConstantStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
     reference.set_real(node, reference.constant(value_));

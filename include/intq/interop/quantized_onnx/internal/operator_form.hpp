@@ -52,7 +52,7 @@ bool write_operator_form(QuantizedExporter& exporter, const quantization::Quanti
 #    include "intq/interop/onnx/export/internal/pool.hpp"
 #    include "intq/interop/onnx/export/internal/rows.hpp"
 #    include "intq/interop/onnx/export/internal/weighted.hpp"
-#    include "intq/interop/quantized_onnx/internal/quantized_export.hpp"
+#    include "intq/interop/quantized_onnx/internal/quantized_exporter.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/pool.hpp"

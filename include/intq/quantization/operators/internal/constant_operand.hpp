@@ -68,7 +68,7 @@ private:
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/internal/on_grid.hpp"
-#    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/quantize_instructions.hpp"
 #    include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {

@@ -87,7 +87,7 @@ bool keeps_grid(const QuantizedGraph& quantized, const QuantizedNode& node);
 #    include "intq/core/workspace.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/unary.hpp"
-#    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/quantize_instructions.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

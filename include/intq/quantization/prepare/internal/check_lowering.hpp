@@ -68,6 +68,7 @@ void find_refusals(graph::GraphModule& model, const arith::PolicyRecord& target,
 #    include "intq/quantization/operators/internal/trial.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/quantize_instructions.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

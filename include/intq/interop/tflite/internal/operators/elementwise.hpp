@@ -45,7 +45,7 @@ void relu_n1_to_1(OperatorImport& node);
 #    include "intq/kernels/streaming/elementwise_call.hpp"
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
-#    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/quantize_instructions.hpp"
 #    include "intq/tensor/owned_qparams.hpp"
 #    include "intq/tensor/tensor.hpp"
 

@@ -24,7 +24,7 @@ void dequantize(OperatorImport& node);
 
 #    include "intq/core/dtype.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/quantize_instructions.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {

@@ -44,7 +44,7 @@ void leaky_relu(OperatorImport& node);
 #    include "intq/kernels/operators/unary.hpp"
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
-#    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/quantize_instructions.hpp"
 #    include "intq/quantization/operators/unary.hpp"
 #    include "intq/tensor/owned_qparams.hpp"
 
