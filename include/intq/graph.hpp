@@ -22,6 +22,7 @@
 #include "intq/graph/shared_modules.hpp"
 
 // The names of operators, and values that follow from shapes.
+#include "intq/graph/operator_rows.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/graph/shape_arithmetic.hpp"
 

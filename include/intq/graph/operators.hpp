@@ -4,11 +4,14 @@
 #ifndef INTQ_GRAPH_OPERATORS_HPP
 #define INTQ_GRAPH_OPERATORS_HPP
 
+#include <array>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <string_view>
 
 #include "intq/graph/node.hpp"
+#include "intq/graph/operator_rows.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::graph {
@@ -16,95 +19,50 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// A spelling of an operator: a type of module (and its method), a function or a method.
 struct OperatorSpelling {
-    Op op;
-    std::string_view key;
-    std::string_view method;  // of a module
-    std::string_view name;
+    Op op{};
+    std::string_view key{};
+    std::string_view method{};  // of a module
+    std::string_view name{};
 };
 
-/// One row a spelling; the functions of nn/float_operators/unary.hpp have theirs from that table.
-inline constexpr OperatorSpelling operator_spellings[] = {
-    {Op::call_module, "Conv2d", "forward", "conv2d"},
-    {Op::call_module, "Conv1d", "forward", "conv1d"},
-    {Op::call_module, "Conv3d", "forward", "conv3d"},
-    {Op::call_module, "ConvTranspose1d", "forward", "conv_transpose1d"},
-    {Op::call_module, "ConvTranspose2d", "forward", "conv_transpose2d"},
-    {Op::call_module, "ConvTranspose3d", "forward", "conv_transpose3d"},
-    {Op::call_module, "Linear", "forward", "linear"},
-    {Op::call_module, "BatchNorm1d", "forward", "batch_norm1d"},
-    {Op::call_module, "BatchNorm2d", "forward", "batch_norm2d"},
-    {Op::call_module, "BatchNorm3d", "forward", "batch_norm3d"},
-    {Op::call_module, "LayerNorm", "forward", "layer_norm"},
-    {Op::call_module, "Embedding", "forward", "embedding"},
-    {Op::call_module, "LSTM", "forward", "lstm"},
-    {Op::call_module, "ReLU", "forward", "relu"},
-    {Op::call_module, "ReLU6", "forward", "relu6"},
-    {Op::call_module, "Softmax", "forward", "softmax"},
-    {Op::call_module, "MaxPool2d", "forward", "max_pool2d"},
-    {Op::call_module, "AvgPool2d", "forward", "avg_pool2d"},
-    {Op::call_module, "AdaptiveAvgPool2d", "forward", "adaptive_avg_pool2d"},
-    {Op::call_module, "MaxPool1d", "forward", "max_pool2d"},  // of images of one row
-    {Op::call_module, "AvgPool1d", "forward", "avg_pool2d"},
-    {Op::call_module, "AdaptiveAvgPool1d", "forward", "adaptive_avg_pool2d"},
-    {Op::call_module, "Upsample", "forward", "interpolate"},
-    {Op::call_module, "Flatten", "forward", "flatten"},
-    {Op::call_module, "Identity", "forward", "identity"},
-    {Op::call_module, "Dropout", "forward", "dropout"},
-    {Op::call_module, "FloatFunctional", "add", "add"},
-    {Op::call_module, "FloatFunctional", "add_scalar", "add"},
-    {Op::call_module, "FloatFunctional", "add_relu", "add_relu"},
-    {Op::call_module, "FloatFunctional", "sub", "sub"},
-    {Op::call_module, "FloatFunctional", "mul", "mul"},
-    {Op::call_module, "FloatFunctional", "mul_scalar", "mul"},
-    {Op::call_module, "FloatFunctional", "matmul", "matmul"},
-    {Op::call_module, "FloatFunctional", "cat", "cat"},
-    {Op::call_module, "FloatFunctional", "sum", "sum"},
-    {Op::call_module, "FloatFunctional", "mean", "mean"},
-    {Op::call_module, "QuantStub", "forward", "quant_stub"},
-    {Op::call_module, "DeQuantStub", "forward", "dequant_stub"},
-    {Op::call_function, "add", "", "add"},
-    {Op::call_function, "sub", "", "sub"},
-    {Op::call_function, "mul", "", "mul"},
-    {Op::call_function, "floordiv", "", "floordiv"},
-    {Op::call_function, "matmul", "", "matmul"},
-    {Op::call_function, "linear", "", "functional_linear"},  // the weight is an argument
-    {Op::call_function, "cat", "", "cat"},
-    {Op::call_function, "relu", "", "relu"},
-    {Op::call_function, "relu6", "", "relu6"},
-    {Op::call_function, "clamp", "", "clamp"},
-    {Op::call_function, "softmax", "", "softmax"},
-    {Op::call_function, "sum", "", "sum"},
-    {Op::call_function, "mean", "", "mean"},
-    {Op::call_function, "flatten", "", "flatten"},
-    {Op::call_function, "reshape", "", "reshape"},
-    {Op::call_function, "permute", "", "permute"},
-    {Op::call_function, "transpose", "", "transpose"},
-    {Op::call_function, "slice", "", "slice"},
-    {Op::call_function, "getitem", "", "getitem"},
-    {Op::call_function, "split", "", "split"},
-    {Op::call_function, "chunk", "", "chunk"},
-    {Op::call_function, "pad", "", "pad"},
-    {Op::call_function, "interpolate", "", "interpolate"},
-    {Op::call_function, "embedding", "", "functional_embedding"},  // the table is an argument
-    {Op::call_method, "add", "", "add"},
-    {Op::call_method, "sub", "", "sub"},
-    {Op::call_method, "mul", "", "mul"},
-    {Op::call_method, "matmul", "", "matmul"},
-    {Op::call_method, "size", "", "size"},
-    {Op::call_method, "relu", "", "relu"},
-    {Op::call_method, "relu6", "", "relu6"},
-    {Op::call_method, "clamp", "", "clamp"},
-    {Op::call_method, "softmax", "", "softmax"},
-    {Op::call_method, "sum", "", "sum"},
-    {Op::call_method, "mean", "", "mean"},
-    {Op::call_method, "flatten", "", "flatten"},
-    {Op::call_method, "reshape", "", "reshape"},
-    {Op::call_method, "view", "", "reshape"},
-    {Op::call_method, "permute", "", "permute"},
-    {Op::call_method, "transpose", "", "transpose"},
-    {Op::call_method, "split", "", "split"},
-    {Op::call_method, "chunk", "", "chunk"},
-};
+namespace detail {
+
+/// Calls visit(OperatorSpelling) for all spellings: those of modules first, then functions, then methods.
+template <class Visit> constexpr void for_each_spelling(const Visit& visit) {
+    for (const OperatorRow& row : operator_rows)
+        for_each_word(row.modules, [&](std::string_view word) {
+            const std::size_t dot = word.find('.');
+            visit(OperatorSpelling{Op::call_module, word.substr(0, dot),
+                                   dot == std::string_view::npos ? std::string_view("forward") : word.substr(dot + 1),
+                                   row.name});
+        });
+    for (const OperatorRow& row : operator_rows)
+        for_each_word(row.functions, [&](std::string_view word) {
+            visit(OperatorSpelling{Op::call_function, word, {}, row.name});
+        });
+    for (const OperatorRow& row : operator_rows)
+        for_each_word(row.methods, [&](std::string_view word) {
+            visit(OperatorSpelling{Op::call_method, word, {}, row.name});
+        });
+}
+
+constexpr std::size_t spelling_count() {
+    std::size_t count = 0;
+    for_each_spelling([&](const OperatorSpelling&) { ++count; });
+    return count;
+}
+
+constexpr std::array<OperatorSpelling, spelling_count()> make_spellings() {
+    std::array<OperatorSpelling, spelling_count()> spellings{};
+    std::size_t next = 0;
+    for_each_spelling([&](const OperatorSpelling& spelling) { spellings[next++] = spelling; });
+    return spellings;
+}
+
+}  // namespace detail
+
+/// All spellings of operator_rows.
+inline constexpr auto operator_spellings = detail::make_spellings();
 
 /// The module that a call_module node calls; null for another node.
 nn::Module* module_of(const Node& node, nn::Module& root);
@@ -147,8 +105,6 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(graph)
 
-#    include "intq/nn/float_operators/unary.hpp"
-
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
@@ -178,9 +134,6 @@ INTQ_INLINE std::string operator_of(Op op, const std::string& type, std::string_
     for (const OperatorSpelling& row : operator_spellings)
         if (row.op == op && row.key == type && (row.op != Op::call_module || row.method == method))
             return std::string(row.name);
-    if (op == Op::call_module && method == "forward")
-        for (const auto& row : nn::float_operators::unary_rows)
-            if (row.module != nullptr && row.module == type) return row.name;
     return type;
 }
 

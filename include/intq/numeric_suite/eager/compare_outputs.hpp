@@ -84,6 +84,7 @@ void check_no_loggers(const char* function, nn::Module& model);
 #    include <iterator>
 #    include <string_view>
 
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
 #    include "intq/numeric_suite/eager/compare_weights.hpp"
@@ -180,9 +181,10 @@ INTQ_INLINE LoggerDict with_data(const LoggerDict& loggers, const char* which) {
 }  // namespace detail
 
 INTQ_INLINE ModuleTypes get_default_compare_output_module_list() {
-    std::vector<std::string> types{"LayerNorm", "Embedding",       "LSTM",    "QuantStub", "DeQuantStub",
-                                   "Quantize",  "FloatFunctional", "ReLU6",   "PReLU",     "LeakyReLU",
-                                   "ELU",       "Hardswish",       "Dropout", "Sequential"};
+    std::vector<std::string> types{"Quantize", "FloatFunctional", "PReLU", "Sequential"};
+    for (const graph::OperatorRow& row : graph::operator_rows)
+        if (row.is_compared_eager)
+            graph::for_each_word(row.modules, [&](std::string_view word) { types.emplace_back(word); });
     const auto add = [&](const std::vector<std::string>& names) {
         types.insert(types.end(), names.begin(), names.end());
     };

@@ -71,12 +71,13 @@ bool is_logger(const graph::Node& node, nn::Module& root);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(numeric_suite_fx)
 
+#    include <string_view>
 #    include <vector>
 
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
-#    include "intq/nn/float_operators/unary.hpp"
 #    include "intq/numeric_suite/fx/output_logger.hpp"
 #    include "intq/numeric_suite/loggers/layer_types.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -124,6 +125,19 @@ INTQ_INLINE bool has_type(const NodeTypeMap& types, const std::string& kind, con
     return false;
 }
 
+/// Adds the spellings of an operator to the lists "funs_<kind>", "mods_<kind>" and "meths_<kind>"; not the methods of
+/// modules, which are operators only where they are called.
+INTQ_INLINE void add_spellings(NodeTypeMap& types, const std::string& kind, const graph::OperatorRow& row) {
+    const auto add = [&](const char* form, std::string_view words) {
+        graph::for_each_word(words, [&](std::string_view word) {
+            if (word.find('.') == std::string_view::npos) types[form + kind].emplace(word);
+        });
+    };
+    add("funs_", row.functions);
+    add("mods_", row.modules);
+    add("meths_", row.methods);
+}
+
 INTQ_INLINE std::set<std::string> united(std::initializer_list<std::set<std::string>> sets) {
     std::set<std::string> result;
     for (const auto& set : sets) result.insert(set.begin(), set.end());
@@ -138,10 +152,6 @@ INTQ_INLINE RelatedOps get_base_name_to_sets_of_related_ops() {
         const std::string key(row.key), method(row.method);
         sets[row.name == "add_relu" ? "add" : std::string(row.name)].insert(
             row.op == graph::Op::call_module && method != "forward" ? key + "." + method : key);
-    }
-    for (const auto& row : nn::float_operators::unary_rows) {
-        sets[row.name].insert(row.name);
-        if (row.module != nullptr) sets[row.name].insert(row.module);
     }
     for (const auto& family : numeric_suite::detail::weighted_families)
         for (const std::string& name : numeric_suite::detail::type_names(family))
@@ -183,35 +193,29 @@ INTQ_INLINE void add_op_to_sets_of_related_ops(RelatedOps& sets, const std::stri
 }
 
 INTQ_INLINE NodeTypeMap get_unmatchable_types_map() {
-    return {{"funs_unmatchable", {"quantize_per_tensor", "dequantize", "getitem", "chunk", "split", "slice"}},
-            {"mods_unmatchable", {"Identity", "QuantStub", "DeQuantStub", "Quantize", "DeQuantize", "Requantize"}},
-            {"meths_unmatchable", {"reshape", "view", "permute", "size"}}};
+    NodeTypeMap types{{"funs_unmatchable", {"quantize_per_tensor", "dequantize"}},
+                      {"mods_unmatchable", {"Quantize", "DeQuantize", "Requantize"}}};
+    for (const graph::OperatorRow& row : graph::operator_rows)
+        if (!row.is_compared) detail::add_spellings(types, "unmatchable", row);
+    return types;
 }
 
 INTQ_INLINE NodeTypeMap get_node_type_to_io_type_map() {
     NodeTypeMap types;
-    types["mods_io_type_fp32"] =
-        detail::united({detail::weighted_types(""),
-                        detail::weighted_types("qat."),
-                        detail::weighted_types("weight_only."),
-                        detail::weighted_types("dynamic."),
-                        detail::norm_types(""),
-                        detail::norm_types("qat."),
-                        {"LayerNorm", "Softmax", "LSTM", "dynamic.LSTM", "DeQuantStub", "QuantStub"}});
+    types["mods_io_type_fp32"] = detail::united({detail::weighted_types(""),
+                                                 detail::weighted_types("qat."),
+                                                 detail::weighted_types("weight_only."),
+                                                 detail::weighted_types("dynamic."),
+                                                 detail::norm_types(""),
+                                                 detail::norm_types("qat."),
+                                                 {"dynamic.LSTM"}});
     types["mods_io_type_int8"] = detail::united(
         {detail::weighted_types("quantized."), detail::norm_types("quantized."), {"quantize_per_tensor"}});
-    types["funs_io_type_fp32"] = {"linear", "dequantize", "softmax"};
+    types["funs_io_type_fp32"] = {"dequantize"};
     types["funs_io_type_int8"] = {"quantized.linear", "quantized.linear_relu"};
-    types["mods_io_type_fp32_or_int8"] = {
-        "ReLU",      "ReLU6",    "MaxPool1d",         "MaxPool2d",         "AvgPool1d",
-        "AvgPool2d", "Upsample", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "Flatten",
-        "Identity",  "Dropout"};
-    types["funs_io_type_fp32_or_int8"] = {"relu", "relu6", "clamp",     "flatten",   "interpolate",
-                                          "mean", "pad",   "transpose", "quant_stub"};
-    types["meths_io_type_fp32_or_int8"] = {"reshape", "view", "permute"};
-    for (const auto& row : nn::float_operators::unary_rows) {
-        types["funs_io_type_fp32_or_int8"].insert(row.name);
-        if (row.module != nullptr) types["mods_io_type_fp32_or_int8"].insert(row.module);
+    for (const graph::OperatorRow& row : graph::operator_rows) {
+        if (row.suite_values == graph::SuiteValues::real) detail::add_spellings(types, "io_type_fp32", row);
+        if (row.suite_values == graph::SuiteValues::as_input) detail::add_spellings(types, "io_type_fp32_or_int8", row);
     }
     return types;
 }

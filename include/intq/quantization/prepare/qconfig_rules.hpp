@@ -119,11 +119,7 @@ INTQ_INLINE bool keeps_codes(std::string_view type) {
             type = spelling.name;
             break;
         }
-    for (const QuantizedOperator* row : quantized_operators())
-        if (row->name == type)  // an add has its quantizer behind its relu
-            return (row->role == Role::shares_input && row->kind != OpKind::relu) ||
-                   row->keeps_scale == &keeps_scale_always;
-    return false;
+    return type != "relu" && graph::may_keep_grid(graph::numbers_of(type));  // an add has its quantizer behind its relu
 }
 
 }  // namespace detail

@@ -31,6 +31,7 @@ void quantize_before_moves(quantization::PreparedModel& model, const arith::Poli
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/graph_module.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/quantization/fake_quantize/quantizer.hpp"
 #    include "intq/quantization/operators/operator.hpp"
@@ -77,11 +78,6 @@ private:
                (row.role == Role::shares_input && changes_values(row));
     }
 
-    /// Whether a quantizer may stand on either side of it: what moves or chooses, and what bounds.
-    static bool passes_codes(const Row& row) {
-        return row.role == Role::shares_input || row.role == Role::item || row.name == "clamp" || row.name == "pad";
-    }
-
     /// The relu that an operator takes in, which is part of it; without one the operator.
     graph::Node& with_relu(graph::Node& node) {
         if (!operators_.of(node).takes_relu || node.users().size() != 1) return node;
@@ -94,7 +90,8 @@ private:
         const graph::Node* found = nullptr;
         for (const graph::Node* user : node.users()) {
             const bool is_quantizer = quantizer(*user) != nullptr;
-            if (!is_quantizer && !passes_codes(operators_.of(*user))) return nullptr;
+            if (!is_quantizer && !graph::passes_quantizers(graph::numbers_of(operators_.of(*user).name)))
+                return nullptr;
             const graph::Node* const next = is_quantizer ? user : leads_to(*user);
             if (next == nullptr) return nullptr;
             const OwnedQParams grid = quantizer(*next)->qparams();

@@ -47,6 +47,7 @@ bool write_operator_form(QuantizedExporter& exporter, const quantization::Quanti
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/interop/onnx/export/internal/elementwise.hpp"
 #    include "intq/interop/onnx/export/internal/node_export.hpp"
 #    include "intq/interop/onnx/export/internal/pool.hpp"
@@ -98,7 +99,7 @@ public:
         if (const auto* step = node_.as<quantization::CatStep>()) return write_cat(*step);
         switch (node_.step->kind()) {
             case OpKind::mul:
-                return write_binary("QLinearMul");
+                return write_binary();
             case OpKind::softmax:
                 return write_softmax();
             case OpKind::lookup_table:
@@ -115,17 +116,15 @@ private:
     }
 
     bool moves_codes() const {
-        switch (node_.step->kind()) {
-            case OpKind::max_pool2d:
-            case OpKind::flatten:
-            case OpKind::reshape:
-            case OpKind::permute:
-            case OpKind::slice:
-                return node_.as<quantization::FloatBackedStep>() != nullptr &&
-                       graph_.output(node_).qparams == graph_.input(node_, 0).qparams;
-            default:
-                return false;
-        }
+        return node_.as<quantization::FloatBackedStep>() != nullptr &&
+               graph::moves_codes(graph::numbers_of(exporter_.call_on_codes(node_).op)) &&
+               graph_.output(node_).qparams == graph_.input(node_, 0).qparams;
+    }
+
+    /// The operator on codes of a step that has its operator in float.
+    std::string word_on_codes() {
+        const graph::OperatorRow* const row = graph::find_operator_row(exporter_.call_on_codes(node_).op);
+        return std::string(graph::first_word(row->onnx_on_codes));
     }
 
     bool write_moved() {
@@ -147,7 +146,7 @@ private:
     static void append(std::vector<std::string>& inputs, std::vector<std::string> more) {
         inputs.insert(inputs.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     }
-    bool finish(const char* op_type, std::vector<std::string> inputs, std::vector<Attribute> attributes,
+    bool finish(const std::string& op_type, std::vector<std::string> inputs, std::vector<Attribute> attributes,
                 const char* domain = microsoft_domain) {
         exporter_.set_codes(
             node_, name_, exporter_.writer().add_node(name_, op_type, std::move(inputs), std::move(attributes), domain),
@@ -217,16 +216,16 @@ private:
 
     bool write_add(const quantization::AddStep& step) {
         if (step.kind() != OpKind::add || !cuts_nothing(step.activation(), graph_.output(node_).qparams)) return false;
-        return write_binary("QLinearAdd");
+        return write_binary();
     }
 
-    bool write_binary(const char* op_type) {
+    bool write_binary() {
         if (node_.inputs.size() != 2) return false;
         begin();
         std::vector<std::string> inputs = operand(0);
         append(inputs, operand(1));
         append(inputs, {grid_.scale, grid_.zero_point});
-        return finish(op_type, std::move(inputs), {});
+        return finish(word_on_codes(), std::move(inputs), {});
     }
 
     bool write_average() {
@@ -241,26 +240,26 @@ private:
             std::vector<Attribute> attributes =
                 exports::average_attributes(row, pool->window(), pool->divisor(), pool->ceil_mode());
             attributes.insert(attributes.begin() + 1, integer_attribute("channels_last", 0));
-            return finish_with_output("QLinearAveragePool", std::move(attributes));
+            return finish_with_output(std::move(attributes));
         }
         const auto* global = dynamic_cast<const nn::AdaptiveAvgPool2d*>(module);
         if (global == nullptr || !(global->output() == Size2d{1, 1})) return false;
         begin();
-        return finish_with_output("QLinearGlobalAveragePool", {integer_attribute("channels_last", 0)});
+        return finish_with_output({integer_attribute("channels_last", 0)});
     }
 
     /// Of one input, with the output's grid behind it.
-    bool finish_with_output(const char* op_type, std::vector<Attribute> attributes) {
+    bool finish_with_output(std::vector<Attribute> attributes) {
         std::vector<std::string> inputs = operand(0);
         append(inputs, {grid_.scale, grid_.zero_point});
-        return finish(op_type, std::move(inputs), std::move(attributes));
+        return finish(word_on_codes(), std::move(inputs), std::move(attributes));
     }
 
     bool write_cat(const quantization::CatStep& step) {
         begin();
         std::vector<std::string> inputs{grid_.scale, grid_.zero_point};
         for (std::size_t i = 0; i < node_.inputs.size(); ++i) append(inputs, operand(i));
-        return finish("QLinearConcat", std::move(inputs), {integer_attribute("axis", step.axis())});
+        return finish(word_on_codes(), std::move(inputs), {integer_attribute("axis", step.axis())});
     }
 
     bool write_softmax() {
@@ -268,7 +267,7 @@ private:
         const std::int64_t axis = exports::softmax_axis(NodeExport(call, exporter_.writer()));
         begin();
         exporter_.writer().need(13, "QLinearSoftmax of " + name_);
-        return finish_with_output("QLinearSoftmax", {integer_attribute("axis", axis), integer_attribute("opset", 13)});
+        return finish_with_output({integer_attribute("axis", axis), integer_attribute("opset", 13)});
     }
 
     bool write_table() {
@@ -276,11 +275,11 @@ private:
         const exports::UnaryCall unary = exports::unary_call(NodeExport(call, exporter_.writer()));
         if (unary.function == TableFunction::sigmoid) {
             begin();
-            return finish_with_output("QLinearSigmoid", {});
+            return finish_with_output({});
         }
         if (unary.function != TableFunction::leaky_relu) return false;
         begin();
-        return finish_with_output("QLinearLeakyRelu", {number_attribute("alpha", static_cast<float>(unary.parameter))});
+        return finish_with_output({number_attribute("alpha", static_cast<float>(unary.parameter))});
     }
 
     QuantizedExporter& exporter_;

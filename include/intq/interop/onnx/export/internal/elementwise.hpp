@@ -18,12 +18,11 @@ class NodeExport;
 namespace intq::interop::onnx::exports {
 inline namespace INTQ_HOSTED_ABI {
 
-void add(NodeExport& node);
+/// The operator that the row of the call names, of one operand without attributes.
+void plain(NodeExport& node);
+/// The same of two operands, one of which may be a number.
+void binary(NodeExport& node);
 void add_relu(NodeExport& node);
-void sub(NodeExport& node);
-void mul(NodeExport& node);
-void matmul(NodeExport& node);
-void relu(NodeExport& node);
 void relu6(NodeExport& node);
 void clamp(NodeExport& node);
 void softmax(NodeExport& node);
@@ -70,22 +69,19 @@ INTQ_INLINE std::string operand(NodeExport& node, std::size_t i) {
     return node.number(i == 0 ? "left" : "right", static_cast<float>(node.argument(i).constant.number()));
 }
 
-INTQ_INLINE std::string write_binary(NodeExport& node, const char* op_type) {
+INTQ_INLINE void plain(NodeExport& node) { node.set_result(node.add(node.word(), {node.value()})); }
+
+INTQ_INLINE std::string write_binary(NodeExport& node) {
     std::string left = operand(node, 0), right = operand(node, 1);
-    return node.add(op_type, {std::move(left), std::move(right)});
+    return node.add(node.word(), {std::move(left), std::move(right)});
 }
 
-INTQ_INLINE void add(NodeExport& node) { node.set_result(write_binary(node, "Add")); }
-INTQ_INLINE void sub(NodeExport& node) { node.set_result(write_binary(node, "Sub")); }
-INTQ_INLINE void mul(NodeExport& node) { node.set_result(write_binary(node, "Mul")); }
-INTQ_INLINE void matmul(NodeExport& node) { node.set_result(write_binary(node, "MatMul")); }
+INTQ_INLINE void binary(NodeExport& node) { node.set_result(write_binary(node)); }
 
 INTQ_INLINE void add_relu(NodeExport& node) {
-    const std::string sum = write_binary(node, "Add");
+    const std::string sum = write_binary(node);
     node.set_result(node.add_part("relu", "Relu", {sum}));
 }
-
-INTQ_INLINE void relu(NodeExport& node) { node.set_result(node.add("Relu", {node.value()})); }
 
 INTQ_INLINE std::string write_clip(NodeExport& node, std::optional<float> low, std::optional<float> high) {
     std::vector<std::string> inputs{node.value()};
@@ -144,34 +140,24 @@ INTQ_INLINE std::string write_gelu(NodeExport& node, const char* approximate) {
 
 INTQ_INLINE std::string write_unary(NodeExport& node) {
     const UnaryCall call = unary_call(node);
-    const auto plain = [&](const char* op_type) { return node.add(op_type, {node.value()}); };
-    const auto with_alpha = [&](const char* op_type) {
-        return node.add(op_type, {node.value()}, {number_attribute("alpha", static_cast<float>(call.parameter))});
-    };
     switch (call.function) {
         case TableFunction::sigmoid:
-            return plain("Sigmoid");
         case TableFunction::tanh:
-            return plain("Tanh");
         case TableFunction::exp:
-            return plain("Exp");
         case TableFunction::erf:
-            return plain("Erf");
         case TableFunction::log:
-            return plain("Log");
         case TableFunction::sqrt:
-            return plain("Sqrt");
         case TableFunction::reciprocal:
-            return plain("Reciprocal");
+            return node.add(node.word(), {node.value()});
         case TableFunction::leaky_relu:
-            return with_alpha("LeakyRelu");
         case TableFunction::elu:
-            return with_alpha("Elu");
+            return node.add(node.word(), {node.value()},
+                            {number_attribute("alpha", static_cast<float>(call.parameter))});
         case TableFunction::hard_sigmoid:
             return write_hard_sigmoid(node, call.parameter);
         case TableFunction::hard_swish:
             node.need(14, "HardSwish");
-            return plain("HardSwish");
+            return node.add(node.word(), {node.value()});
         case TableFunction::gelu_erf:
             return write_gelu(node, "none");
         case TableFunction::gelu_tanh:

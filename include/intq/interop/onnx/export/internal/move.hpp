@@ -29,7 +29,6 @@ void split(NodeExport& node);
 void getitem(NodeExport& node);
 void pad(NodeExport& node);
 /// Also a dropout, which does nothing in evaluation.
-void identity(NodeExport& node);
 /// A stub passes its value on.
 void stub(NodeExport& node);
 
@@ -233,7 +232,6 @@ INTQ_INLINE void pad(NodeExport& node) {
     node.set_result(node.add("Pad", {node.value(), numbers, node.number("value", fill)}));
 }
 
-INTQ_INLINE void identity(NodeExport& node) { node.set_result(node.add("Identity", {node.value()})); }
 INTQ_INLINE void stub(NodeExport& node) { node.set_result(node.value()); }
 
 }  // namespace INTQ_HOSTED_ABI

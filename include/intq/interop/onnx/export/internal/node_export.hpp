@@ -98,6 +98,8 @@ public:
     std::int64_t axis(std::int64_t given) const;
 
     /// Adds the node that stands for the call; the first such node has the call's name.
+    /// The ONNX operator that the call's row in graph/operator_rows.hpp names first.
+    std::string word() const;
     std::string add(const std::string& op_type, std::vector<std::string> inputs,
                     std::vector<Attribute> attributes = {});
     std::vector<std::string> add_tuple(const std::string& op_type, std::vector<std::string> inputs,
@@ -149,6 +151,7 @@ FileTensor to_file_tensor(const std::string& name, const Tensor& tensor);
 #    include <algorithm>
 #    include <utility>
 
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 
@@ -234,6 +237,12 @@ INTQ_INLINE const std::string& NodeExport::name() {
     if (!is_named_) name_ = writer_.node_name(call_.name);
     is_named_ = true;
     return name_;
+}
+
+INTQ_INLINE std::string NodeExport::word() const {
+    const graph::OperatorRow* const row = graph::find_operator_row(call_.op);
+    if (row == nullptr || row->onnx.empty()) throw error("no ONNX operator is known of " + call_.op);
+    return std::string(graph::first_word(row->onnx));
 }
 
 INTQ_INLINE std::string NodeExport::add(const std::string& op_type, std::vector<std::string> inputs,

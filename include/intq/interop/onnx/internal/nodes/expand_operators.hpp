@@ -43,6 +43,7 @@ Model expand_operators(const Model& model);
 #    include <vector>
 
 #    include "intq/core/dtype.hpp"
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 
@@ -89,8 +90,14 @@ private:
         const char* op_type;
         void (OperatorExpansion::*expand)(const Node&);
     };
-    static constexpr const char* moving[] = {"MaxPool",   "Flatten", "Reshape",  "Transpose", "Slice", "Split",
-                                             "Unsqueeze", "Squeeze", "Identity", "Resize",    "Pad"};
+    /// Whether ONNX lets an operator read codes and return codes of the same grid. A clip is judged by itself.
+    static bool keeps_grid(const std::string& op_type) {
+        using graph::Numbers;
+        return std::any_of(std::begin(graph::operator_rows), std::end(graph::operator_rows), [&](const auto& row) {
+            return graph::may_keep_grid(row.numbers) && row.numbers != Numbers::bounded &&
+                   graph::has_word(row.onnx, op_type);
+        });
+    }
 
     void add(const Node& node) {
         static constexpr Row rows[] = {
@@ -116,9 +123,7 @@ private:
         if (is_known && (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear"))
             return keep_grid(node);
         const bool reads_codes = is_standard && !node.inputs.empty() && grids_.count(node.inputs[0]) != 0;
-        if (reads_codes && std::any_of(std::begin(moving), std::end(moving),
-                                       [&](std::string_view op_type) { return node.op_type == op_type; }))
-            return expand_moved(node);
+        if (reads_codes && keeps_grid(node.op_type)) return expand_moved(node);
         if (reads_codes && node.op_type == "Clip" && !node.outputs.empty())
             grids_[node.outputs[0]] = GridInputs(grids_.at(node.inputs[0]));
         result_.graph.nodes.push_back(node);

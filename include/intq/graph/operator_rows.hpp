@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+//
+// What is true of an operator in every room: its spellings, its words in files, what it does with numbers, what suites
+// compare. Layer: graph.
+//
+// Rows that point to kernels, gradients, importers and writers are in their rooms; tests/graph/operators_test.cpp
+// reports each room that lacks the row of an operator.
+#ifndef INTQ_GRAPH_OPERATOR_ROWS_HPP
+#define INTQ_GRAPH_OPERATOR_ROWS_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "intq/core/abi.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+/// What the output of an operator holds, seen from its first input.
+enum class Numbers : std::uint8_t {
+    computed,  // new numbers
+    moved,     // the numbers of the input, in another place or shape
+    chosen,    // some of them: the largest of each window
+    averaged,  // means of them
+    blended,   // between them, by an interpolation
+    bounded,   // the numbers of the input, cut at bounds that the operator brings
+    filled     // the numbers of the input, beside numbers that the operator brings
+};
+
+/// Whether codes of the input are codes of the output as they are.
+constexpr bool moves_codes(Numbers numbers) noexcept { return numbers == Numbers::moved || numbers == Numbers::chosen; }
+
+/// Whether codes may keep the grid of the input on every target.
+constexpr bool may_keep_grid(Numbers numbers) noexcept {
+    return numbers != Numbers::computed && numbers != Numbers::averaged;
+}
+
+/// Whether the operator brings numbers of its own, which a grid of its input may not reach.
+constexpr bool brings_numbers(Numbers numbers) noexcept {
+    return numbers == Numbers::bounded || numbers == Numbers::filled;
+}
+
+/// Whether quantizing before the operator gives the codes of quantizing behind it.
+constexpr bool passes_quantizers(Numbers numbers) noexcept { return moves_codes(numbers) || brings_numbers(numbers); }
+
+/// What an operator takes and returns in the models of numeric_suite::fx.
+enum class SuiteValues : std::uint8_t {
+    unknown,  // no shadow is made of it
+    real,     // real values
+    as_input  // real values or codes, as its input
+};
+
+/// All that is said of an operator by its name. The lists in it are words with a space between.
+struct OperatorRow {
+    std::string_view name;
+    std::string_view modules{};  // types, with the method where that is not forward: "FloatFunctional.add"
+    std::string_view functions{};
+    std::string_view methods{};
+    std::string_view onnx{};           // the operators of ONNX: the first is written, all are read
+    std::string_view onnx_on_codes{};  // those of ONNX and ONNX Runtime on codes
+    std::string_view tflite{};         // those of TFLite
+    Numbers numbers = Numbers::computed;
+    bool has_integer_form = true;  // a row of quantization/operators/operator_table.hpp
+    bool has_gradient = true;      // a row of training/gradients.hpp that hands a gradient on
+    SuiteValues suite_values = SuiteValues::unknown;
+    bool is_compared = true;         // by numeric_suite::fx
+    bool is_compared_eager = false;  // by the default list of compare_model_outputs()
+};
+
+/// One row an operator.
+// clang-format off
+inline constexpr OperatorRow operator_rows[] = {
+    {.name = "conv2d", .modules = "Conv2d", .onnx = "Conv", .onnx_on_codes = "QLinearConv ConvInteger",
+     .tflite = "CONV_2D DEPTHWISE_CONV_2D", .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "conv1d", .modules = "Conv1d", .onnx = "Conv", .onnx_on_codes = "QLinearConv",
+     .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "conv3d", .modules = "Conv3d", .onnx = "Conv", .suite_values = SuiteValues::real,
+     .is_compared_eager = true},
+    {.name = "conv_transpose1d", .modules = "ConvTranspose1d", .onnx = "ConvTranspose",
+     .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "conv_transpose2d", .modules = "ConvTranspose2d", .onnx = "ConvTranspose", .tflite = "TRANSPOSE_CONV",
+     .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "conv_transpose3d", .modules = "ConvTranspose3d", .onnx = "ConvTranspose",
+     .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "linear", .modules = "Linear", .onnx = "Gemm", .onnx_on_codes = "QGemm QLinearMatMul MatMulInteger",
+     .tflite = "FULLY_CONNECTED", .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "batch_norm1d", .modules = "BatchNorm1d", .onnx = "BatchNormalization", .has_integer_form = false,
+     .suite_values = SuiteValues::real},
+    {.name = "batch_norm2d", .modules = "BatchNorm2d", .onnx = "BatchNormalization",
+     .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "batch_norm3d", .modules = "BatchNorm3d", .onnx = "BatchNormalization", .has_integer_form = false,
+     .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "layer_norm", .modules = "LayerNorm", .onnx = "LayerNormalization", .has_integer_form = false,
+     .suite_values = SuiteValues::real, .is_compared_eager = true},
+    {.name = "embedding", .modules = "Embedding", .has_integer_form = false, .is_compared_eager = true},
+    {.name = "lstm", .modules = "LSTM", .has_integer_form = false, .suite_values = SuiteValues::real,
+     .is_compared_eager = true},
+    {.name = "relu", .modules = "ReLU", .functions = "relu", .methods = "relu", .onnx = "Relu", .tflite = "RELU",
+     .numbers = Numbers::bounded, .suite_values = SuiteValues::as_input},
+    {.name = "relu6", .modules = "ReLU6", .functions = "relu6", .methods = "relu6", .onnx = "Clip", .tflite = "RELU6",
+     .numbers = Numbers::bounded, .suite_values = SuiteValues::as_input, .is_compared_eager = true},
+    {.name = "softmax", .modules = "Softmax", .functions = "softmax", .methods = "softmax", .onnx = "Softmax",
+     .onnx_on_codes = "QLinearSoftmax", .tflite = "SOFTMAX", .suite_values = SuiteValues::real},
+    // Of one dimension: images of one row.
+    {.name = "max_pool2d", .modules = "MaxPool2d MaxPool1d", .onnx = "MaxPool", .tflite = "MAX_POOL_2D",
+     .numbers = Numbers::chosen, .suite_values = SuiteValues::as_input},
+    {.name = "avg_pool2d", .modules = "AvgPool2d AvgPool1d", .onnx = "AveragePool",
+     .onnx_on_codes = "QLinearAveragePool", .tflite = "AVERAGE_POOL_2D", .numbers = Numbers::averaged,
+     .suite_values = SuiteValues::as_input},
+    {.name = "adaptive_avg_pool2d", .modules = "AdaptiveAvgPool2d AdaptiveAvgPool1d", .onnx = "GlobalAveragePool",
+     .onnx_on_codes = "QLinearGlobalAveragePool", .numbers = Numbers::averaged,
+     .suite_values = SuiteValues::as_input},
+    {.name = "interpolate", .modules = "Upsample", .functions = "interpolate", .onnx = "Resize",
+     .tflite = "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", .numbers = Numbers::blended,
+     .suite_values = SuiteValues::as_input},
+    {.name = "flatten", .modules = "Flatten", .functions = "flatten", .methods = "flatten", .onnx = "Flatten",
+     .numbers = Numbers::moved, .suite_values = SuiteValues::as_input},
+    {.name = "identity", .modules = "Identity", .onnx = "Identity", .numbers = Numbers::moved,
+     .suite_values = SuiteValues::as_input, .is_compared = false},
+    {.name = "dropout", .modules = "Dropout", .onnx = "Identity Dropout", .numbers = Numbers::moved,
+     .suite_values = SuiteValues::as_input, .is_compared_eager = true},
+    {.name = "add", .modules = "FloatFunctional.add FloatFunctional.add_scalar", .functions = "add", .methods = "add",
+     .onnx = "Add", .onnx_on_codes = "QLinearAdd", .tflite = "ADD"},
+    {.name = "add_relu", .modules = "FloatFunctional.add_relu", .onnx = "Add", .has_integer_form = false},
+    {.name = "sub", .modules = "FloatFunctional.sub", .functions = "sub", .methods = "sub", .onnx = "Sub",
+     .tflite = "SUB"},
+    {.name = "mul", .modules = "FloatFunctional.mul FloatFunctional.mul_scalar", .functions = "mul", .methods = "mul",
+     .onnx = "Mul", .onnx_on_codes = "QLinearMul", .tflite = "MUL"},
+    {.name = "matmul", .modules = "FloatFunctional.matmul", .functions = "matmul", .methods = "matmul",
+     .onnx = "MatMul", .has_integer_form = false},
+    {.name = "cat", .modules = "FloatFunctional.cat", .functions = "cat", .onnx = "Concat",
+     .onnx_on_codes = "QLinearConcat", .tflite = "CONCATENATION"},
+    {.name = "sum", .modules = "FloatFunctional.sum", .functions = "sum", .methods = "sum", .onnx = "ReduceSum",
+     .has_integer_form = false},
+    {.name = "mean", .modules = "FloatFunctional.mean", .functions = "mean", .methods = "mean", .onnx = "ReduceMean",
+     .tflite = "MEAN", .numbers = Numbers::averaged, .suite_values = SuiteValues::as_input},
+    {.name = "quant_stub", .modules = "QuantStub", .onnx_on_codes = "QuantizeLinear", .tflite = "QUANTIZE",
+     .suite_values = SuiteValues::real, .is_compared = false, .is_compared_eager = true},
+    {.name = "dequant_stub", .modules = "DeQuantStub", .onnx_on_codes = "DequantizeLinear", .tflite = "DEQUANTIZE",
+     .suite_values = SuiteValues::real, .is_compared = false, .is_compared_eager = true},
+    // Of extents.
+    {.name = "floordiv", .functions = "floordiv", .has_integer_form = false, .has_gradient = false},
+    // With the weight as an argument.
+    {.name = "functional_linear", .functions = "linear", .has_integer_form = false,
+     .suite_values = SuiteValues::real},
+    {.name = "clamp", .functions = "clamp", .methods = "clamp", .onnx = "Clip", .tflite = "RELU_N1_TO_1",
+     .numbers = Numbers::bounded, .suite_values = SuiteValues::as_input},
+    {.name = "reshape", .functions = "reshape", .methods = "reshape view", .onnx = "Reshape Squeeze Unsqueeze",
+     .tflite = "RESHAPE SQUEEZE EXPAND_DIMS", .numbers = Numbers::moved, .suite_values = SuiteValues::as_input,
+     .is_compared = false},
+    {.name = "permute", .functions = "permute", .methods = "permute", .onnx = "Transpose", .tflite = "TRANSPOSE",
+     .numbers = Numbers::moved, .suite_values = SuiteValues::as_input, .is_compared = false},
+    {.name = "transpose", .functions = "transpose", .methods = "transpose", .onnx = "Transpose",
+     .tflite = "TRANSPOSE", .numbers = Numbers::moved, .suite_values = SuiteValues::as_input},
+    {.name = "slice", .functions = "slice", .onnx = "Slice", .tflite = "SLICE STRIDED_SLICE",
+     .numbers = Numbers::moved, .is_compared = false},
+    {.name = "getitem", .functions = "getitem", .onnx = "Gather", .numbers = Numbers::moved, .is_compared = false},
+    {.name = "split", .functions = "split", .methods = "split", .onnx = "Split", .numbers = Numbers::moved,
+     .is_compared = false},
+    {.name = "chunk", .functions = "chunk", .methods = "chunk", .onnx = "Split", .numbers = Numbers::moved,
+     .is_compared = false},
+    {.name = "pad", .functions = "pad", .onnx = "Pad", .tflite = "PAD PADV2 MIRROR_PAD", .numbers = Numbers::filled,
+     .suite_values = SuiteValues::as_input},
+    // With the table as an argument.
+    {.name = "functional_embedding", .functions = "embedding", .has_integer_form = false},
+    {.name = "size", .methods = "size", .onnx = "Shape", .has_integer_form = false, .has_gradient = false,
+     .is_compared = false},
+    // Functions of one element (nn/float_operators/unary.hpp), which tables of codes compute.
+    {.name = "sigmoid", .modules = "Sigmoid", .functions = "sigmoid", .methods = "sigmoid", .onnx = "Sigmoid",
+     .onnx_on_codes = "QLinearSigmoid", .tflite = "LOGISTIC", .suite_values = SuiteValues::as_input},
+    {.name = "tanh", .modules = "Tanh", .functions = "tanh", .methods = "tanh", .onnx = "Tanh", .tflite = "TANH",
+     .suite_values = SuiteValues::as_input},
+    {.name = "hardsigmoid", .modules = "Hardsigmoid", .functions = "hardsigmoid", .methods = "hardsigmoid",
+     .onnx = "HardSigmoid", .suite_values = SuiteValues::as_input},
+    {.name = "hardswish", .modules = "Hardswish", .functions = "hardswish", .methods = "hardswish",
+     .onnx = "HardSwish", .tflite = "HARD_SWISH", .suite_values = SuiteValues::as_input, .is_compared_eager = true},
+    {.name = "hardtanh", .modules = "Hardtanh", .functions = "hardtanh", .methods = "hardtanh", .onnx = "Clip",
+     .suite_values = SuiteValues::as_input},
+    {.name = "leaky_relu", .modules = "LeakyReLU", .functions = "leaky_relu", .methods = "leaky_relu",
+     .onnx = "LeakyRelu", .onnx_on_codes = "QLinearLeakyRelu", .tflite = "LEAKY_RELU",
+     .suite_values = SuiteValues::as_input, .is_compared_eager = true},
+    {.name = "elu", .modules = "ELU", .functions = "elu", .methods = "elu", .onnx = "Elu",
+     .suite_values = SuiteValues::as_input, .is_compared_eager = true},
+    // ONNX has no operator for it: x times its Sigmoid.
+    {.name = "silu", .modules = "SiLU", .functions = "silu", .methods = "silu", .onnx = "Mul",
+     .suite_values = SuiteValues::as_input},
+    {.name = "gelu", .modules = "GELU", .functions = "gelu", .methods = "gelu", .onnx = "Gelu",
+     .suite_values = SuiteValues::as_input},
+    {.name = "exp", .functions = "exp", .methods = "exp", .onnx = "Exp", .suite_values = SuiteValues::as_input},
+    {.name = "erf", .functions = "erf", .methods = "erf", .onnx = "Erf", .suite_values = SuiteValues::as_input},
+    {.name = "log", .functions = "log", .methods = "log", .onnx = "Log", .suite_values = SuiteValues::as_input},
+    {.name = "sqrt", .functions = "sqrt", .methods = "sqrt", .onnx = "Sqrt", .suite_values = SuiteValues::as_input},
+    // Of a Sqrt.
+    {.name = "rsqrt", .functions = "rsqrt", .methods = "rsqrt", .onnx = "Reciprocal",
+     .suite_values = SuiteValues::as_input},
+    {.name = "reciprocal", .functions = "reciprocal", .methods = "reciprocal", .onnx = "Reciprocal",
+     .suite_values = SuiteValues::as_input},
+};
+// clang-format on
+
+/// The row of a name; null where there is none.
+constexpr const OperatorRow* find_operator_row(std::string_view name) noexcept {
+    for (const OperatorRow& row : operator_rows)
+        if (row.name == name) return &row;
+    return nullptr;
+}
+
+/// What the operator of a name does with the numbers of its input; computed where no row has the name.
+constexpr Numbers numbers_of(std::string_view name) noexcept {
+    const OperatorRow* const row = find_operator_row(name);
+    return row == nullptr ? Numbers::computed : row->numbers;
+}
+
+/// Calls visit(word) for each word of a list of an OperatorRow.
+template <class Visit> constexpr void for_each_word(std::string_view list, const Visit& visit) {
+    while (!list.empty()) {
+        const std::size_t end = list.find(' ');
+        visit(list.substr(0, end));
+        list.remove_prefix(end == std::string_view::npos ? list.size() : end + 1);
+    }
+}
+
+/// The first word of a list of an OperatorRow.
+constexpr std::string_view first_word(std::string_view list) noexcept { return list.substr(0, list.find(' ')); }
+
+/// Whether a list of an OperatorRow has a word.
+constexpr bool has_word(std::string_view list, std::string_view word) {
+    bool found = false;
+    for_each_word(list, [&](std::string_view one) { found = found || one == word; });
+    return found;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
+
+#endif  // INTQ_GRAPH_OPERATOR_ROWS_HPP
