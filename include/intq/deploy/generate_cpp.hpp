@@ -123,7 +123,7 @@ std::vector<std::size_t> needed_rows(const runtime::Program& program, kernels::K
 INTQ_INLINE std::string table_source(const runtime::Program& program, const kernels::KernelTable& table,
                                      const std::string& target) {
     std::string arrays, members;
-    const auto add = [&]<class Row>(const char* name, std::span<const Row> kernels::KernelTable::*family) {
+    kernels::for_each_family([&]<class Row>(const char* name, std::span<const Row> kernels::KernelTable::*family) {
         kernels::KernelTable changed = table;
         const std::vector<std::size_t> numbers = needed_rows(program, changed, family);
         if (numbers.empty()) return;
@@ -134,21 +134,7 @@ INTQ_INLINE std::string table_source(const runtime::Program& program, const kern
             arrays += (i > 0 ? ", " : "") + path + "[" + std::to_string(numbers[i]) + "]";
         arrays += "};\n";
         members += "    t." + std::string(name) + " = " + name + "_rows;\n";
-    };
-    using Table = kernels::KernelTable;
-    add("conv", &Table::conv);
-    add("add", &Table::add);
-    add("requantize", &Table::requantize);
-    add("clamp", &Table::clamp);
-    add("pool", &Table::pool);
-    add("quantize", &Table::quantize);
-    add("dequantize", &Table::dequantize);
-    add("mul", &Table::mul);
-    add("look_up", &Table::look_up);
-    add("interpolate", &Table::interpolate);
-    add("softmax", &Table::softmax);
-    add("move", &Table::move);
-    add("pad", &Table::pad);
+    });
     return arrays + "inline constexpr intq::arith::PolicyRecord policy = [] {\n    auto p = " + target +
            "::policy;\n    p.constraints = {};\n    p.fixed_outputs = {};\n    return p;\n}();\n"
            "inline constexpr intq::kernels::KernelTable table = [] {\n    intq::kernels::KernelTable t{};\n"

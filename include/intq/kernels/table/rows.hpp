@@ -6,6 +6,7 @@
 #ifndef INTQ_KERNELS_TABLE_ROWS_HPP
 #define INTQ_KERNELS_TABLE_ROWS_HPP
 
+#include <cstddef>
 #include <span>
 
 #include "intq/arith/target.hpp"
@@ -45,6 +46,36 @@ struct KernelTable {
 
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
 };
+
+/// Calls visit(name, member) for each family of rows of a KernelTable: its name and the pointer to the member.
+template <class Visit> constexpr void for_each_family(const Visit& visit) {
+    visit("conv", &KernelTable::conv);
+    visit("add", &KernelTable::add);
+    visit("requantize", &KernelTable::requantize);
+    visit("clamp", &KernelTable::clamp);
+    visit("pool", &KernelTable::pool);
+    visit("quantize", &KernelTable::quantize);
+    visit("dequantize", &KernelTable::dequantize);
+    visit("mul", &KernelTable::mul);
+    visit("look_up", &KernelTable::look_up);
+    visit("interpolate", &KernelTable::interpolate);
+    visit("softmax", &KernelTable::softmax);
+    visit("move", &KernelTable::move);
+    visit("pad", &KernelTable::pad);
+}
+
+namespace detail {
+
+constexpr std::size_t family_bytes() {
+    std::size_t bytes = 0;
+    for_each_family(
+        [&]<class Row>(const char*, std::span<const Row> KernelTable::*) { bytes += sizeof(std::span<const Row>); });
+    return bytes;
+}
+static_assert(offsetof(KernelTable, stage) - offsetof(KernelTable, conv) == family_bytes(),
+              "for_each_family() leaves out a family of KernelTable");
+
+}  // namespace detail
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
