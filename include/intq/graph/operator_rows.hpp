@@ -164,7 +164,7 @@ inline constexpr OperatorRow operator_rows[] = {
      .suite_values = SuiteValues::as_input},
     // With the table as an argument.
     {.name = "functional_embedding", .functions = "embedding", .has_integer_form = false},
-    {.name = "size", .methods = "size", .onnx = "Shape", .has_integer_form = false, .has_gradient = false,
+    {.name = "size", .methods = "size", .has_integer_form = false, .has_gradient = false,
      .is_compared = false},
     // Functions of one element (nn/float_operators/unary.hpp), which tables of codes compute.
     {.name = "sigmoid", .modules = "Sigmoid", .functions = "sigmoid", .methods = "sigmoid", .onnx = "Sigmoid",

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+//
+// The rooms beside graph/operator_rows.hpp: each has a row for an operator, or the operator's row says that it has
+// none.
+#include "intq/graph/operator_rows.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "intq/interop/onnx/export/internal/rows.hpp"
+#include "intq/interop/onnx/internal/operators.hpp"
+#include "intq/interop/tflite/internal/float_model/operators.hpp"
+#include "intq/interop/tflite/internal/operators.hpp"
+#include "intq/nn/float_operators/unary.hpp"
+#include "intq/quantization/operators/operator_table.hpp"
+#include "intq/quantization/operators/unary.hpp"
+#include "intq/training/gradients.hpp"
+#include "support/catch.hpp"
+
+using namespace intq;
+using graph::Numbers;
+using graph::OperatorRow;
+
+namespace {
+
+const std::filesystem::path root = std::filesystem::path(INTQ_TESTS_DIR) / "..";
+
+const std::string& text_of(const std::string& path) {
+    static std::map<std::string, std::string> texts;
+    const auto known = texts.find(path);
+    if (known != texts.end()) return known->second;
+    std::ifstream file(root / path);
+    REQUIRE(file);
+    return texts.emplace(path, std::string(std::istreambuf_iterator<char>(file), {})).first->second;
+}
+
+bool is_stub(const OperatorRow& row) { return row.name == "quant_stub" || row.name == "dequant_stub"; }
+
+/// Of extents, which are integers: no tensor is computed.
+bool is_of_extents(const OperatorRow& row) { return row.name == "size" || row.name == "floordiv"; }
+
+const quantization::QuantizedOperator* quantized_row(std::string_view name) {
+    for (const quantization::QuantizedOperator* row : quantization::quantized_operators())
+        if (row->name == name) return row;
+    return quantization::operators::is_unary(name) ? &quantization::operators::unary : nullptr;
+}
+
+bool is_written(const OperatorRow& row) {
+    return quantization::operators::is_unary(row.name) ||
+           std::any_of(std::begin(interop::onnx::export_rows), std::end(interop::onnx::export_rows),
+                       [&](const interop::onnx::ExportRow& one) { return one.op == row.name; });
+}
+
+/// Collects sentences "file: what is missing".
+class Report {
+public:
+    explicit Report(std::string_view op) : op_(op) {}
+    void expect(bool holds, const std::string& place, const std::string& what) {
+        if (!holds) sentences_.push_back(place + ": " + std::string(op_) + " " + what);
+    }
+    std::vector<std::string> sentences() && { return std::move(sentences_); }
+
+private:
+    std::string_view op_;
+    std::vector<std::string> sentences_;
+};
+
+void check_quantization(Report& report, const OperatorRow& row) {
+    const std::string place = "quantization/operators/operator_table.hpp";
+    const auto* const quantized = quantized_row(row.name);
+    report.expect((quantized != nullptr) == row.has_integer_form, place,
+                  row.has_integer_form ? "has no row" : "has a row, and has_integer_form is false");
+    if (quantized == nullptr) return;
+    using quantization::Role;
+    const bool keeps_quantizer = quantized->role == Role::shares_input || quantized->role == Role::item;
+    report.expect(keeps_quantizer == (graph::moves_codes(row.numbers) || row.name == "relu" || row.name == "relu6"),
+                  place, "has a role that its Numbers contradict");
+    const bool may_choose = row.numbers != Numbers::computed && !graph::moves_codes(row.numbers) && row.name != "relu";
+    report.expect((quantized->grid_use != nullptr) == may_choose, place,
+                  may_choose ? "has no grid_use: who decides its scale?" : "has a grid_use without a reason");
+}
+
+void check_gradient(Report& report, const OperatorRow& row) {
+    const auto* const gradient = training::find_gradient(
+        std::span<const training::GradientRow>(training::gradient_rows<double>), row.name, nullptr);
+    report.expect(gradient != nullptr, "training/gradients.hpp", "has no row");
+    if (gradient != nullptr)
+        report.expect((gradient->backward != &training::detail::no_backward) == row.has_gradient,
+                      "training/gradients.hpp", "has a gradient where has_gradient says another thing");
+}
+
+void check_onnx(Report& report, const OperatorRow& row) {
+    report.expect(is_written(row) == (!row.onnx.empty() || is_stub(row)), "interop/onnx/export/internal/rows.hpp",
+                  row.onnx.empty() ? "has a row and no word of ONNX" : "has no row");
+    graph::for_each_word(row.onnx, [&](std::string_view word) {
+        report.expect(std::any_of(std::begin(interop::onnx::onnx_operators), std::end(interop::onnx::onnx_operators),
+                                  [&](const interop::onnx::OnnxOperator& one) { return one.op_type == word; }),
+                      "interop/onnx/internal/operators.hpp",
+                      "has the word " + std::string(word) + ", which has no row");
+    });
+    graph::for_each_word(row.onnx_on_codes, [&](std::string_view word) {
+        const std::string place = "interop/onnx/internal/nodes/expand_operators.hpp";
+        report.expect(text_of("include/intq/" + place).find('"' + std::string(word) + '"') != std::string::npos, place,
+                      "has the word " + std::string(word) + ", which has no row");
+    });
+}
+
+void check_tflite(Report& report, const OperatorRow& row) {
+    const auto is_in = [](const auto& rows, std::string_view word) {
+        return std::any_of(std::begin(rows), std::end(rows), [&](const auto& one) { return one.name == word; });
+    };
+    graph::for_each_word(row.tflite, [&](std::string_view word) {
+        const std::string what = "has the word " + std::string(word) + ", which has no row";
+        report.expect(is_in(interop::tflite::tflite_operators, word), "interop/tflite/internal/operators.hpp", what);
+        report.expect(is_stub(row) || is_in(interop::tflite::float_operators, word),
+                      "interop/tflite/internal/float_model/operators.hpp", what);
+    });
+}
+
+void check_spellings(Report& report, const OperatorRow& row) {
+    report.expect(!row.modules.empty() || !row.functions.empty() || !row.methods.empty(), "graph/operator_rows.hpp",
+                  "is spelled nowhere");
+    for (const auto& unary : nn::float_operators::unary_rows) {
+        if (unary.name != row.name) continue;
+        report.expect(row.modules == (unary.module == nullptr ? "" : unary.module) && row.functions == unary.name,
+                      "nn/float_operators/unary.hpp", "is spelled in another way");
+    }
+}
+
+void check_pages_and_tests(Report& report, const OperatorRow& row) {
+    if (is_stub(row) || is_of_extents(row)) return;
+    const std::string quoted = '"' + std::string(row.name) + '"';
+    report.expect(text_of("tests/graph/shapes_test.cpp").find(quoted) != std::string::npos ||
+                      quantization::operators::is_unary(row.name),
+                  "tests/graph/shapes_test.cpp", "has no case");
+    report.expect(text_of("docs/operators.md").find("| `" + std::string(row.name) + "` |") != std::string::npos,
+                  "docs/operators.md", "has no row");
+}
+
+/// The places that lack an operator.
+std::vector<std::string> places_without(const OperatorRow& row) {
+    Report report(row.name);
+    check_spellings(report, row);
+    check_quantization(report, row);
+    check_gradient(report, row);
+    check_onnx(report, row);
+    check_tflite(report, row);
+    check_pages_and_tests(report, row);
+    return std::move(report).sentences();
+}
+
+std::string with_commas(std::string_view words) {
+    std::string text;
+    graph::for_each_word(
+        words, [&](std::string_view word) { text += (text.empty() ? "`" : ", `") + std::string(word) + "`"; });
+    return text;
+}
+
+/// The row of an operator on docs/operators.md.
+std::string page_row(const OperatorRow& row) {
+    const auto yes = [](bool is) { return std::string(is ? "yes" : ""); };
+    return "| `" + std::string(row.name) + "` | " + with_commas(row.modules) + " | " + with_commas(row.functions) +
+           " | " + with_commas(row.methods) + " | " + yes(row.has_integer_form) + " | " + yes(row.has_gradient) +
+           " | " + with_commas(row.onnx) + " | " + with_commas(row.onnx_on_codes) + " | " + with_commas(row.tflite) +
+           " |";
+}
+
+}  // namespace
+
+TEST_CASE("Every room has what the row of an operator says") {
+    for (const OperatorRow& row : graph::operator_rows) {
+        CHECK(places_without(row) == std::vector<std::string>());
+        CHECK(graph::find_operator_row(row.name) == &row);
+    }
+    for (const auto& unary : nn::float_operators::unary_rows) CHECK(graph::find_operator_row(unary.name) != nullptr);
+}
+
+TEST_CASE("A row that no operator of graph/operator_rows.hpp has is reported") {
+    const auto is_known = [](std::string_view name) { return graph::find_operator_row(name) != nullptr; };
+    for (const quantization::QuantizedOperator* row : quantization::quantized_operators()) {
+        const std::set<std::string_view> not_of_a_graph{"placeholder", "get_attr", "output"};
+        const bool is_fused_norm = row->name.starts_with("BNReLU");
+        CHECK((is_known(row->name) || is_fused_norm || not_of_a_graph.count(row->name) != 0));
+    }
+    for (const interop::tflite::TfliteOperator& row : interop::tflite::tflite_operators) {
+        INFO(row.name);
+        CHECK(std::any_of(std::begin(graph::operator_rows), std::end(graph::operator_rows),
+                          [&](const OperatorRow& one) { return graph::has_word(one.tflite, row.name); }));
+    }
+}
+
+TEST_CASE("An invented operator is missing in each room") {
+    const OperatorRow invented{.name = "invented",
+                               .modules = "Invented",
+                               .onnx = "Invented",
+                               .onnx_on_codes = "QLinearInvented",
+                               .tflite = "INVENTED"};
+    CHECK(
+        places_without(invented) ==
+        std::vector<std::string>{
+            "quantization/operators/operator_table.hpp: invented has no row",
+            "training/gradients.hpp: invented has no row", "interop/onnx/export/internal/rows.hpp: invented has no row",
+            "interop/onnx/internal/operators.hpp: invented has the word Invented, which has no row",
+            "interop/onnx/internal/nodes/expand_operators.hpp: invented has the word QLinearInvented, which has no row",
+            "interop/tflite/internal/operators.hpp: invented has the word INVENTED, which has no row",
+            "interop/tflite/internal/float_model/operators.hpp: invented has the word INVENTED, which has no row",
+            "tests/graph/shapes_test.cpp: invented has no case", "docs/operators.md: invented has no row"});
+    // A trait that the rooms contradict.
+    OperatorRow pad = *graph::find_operator_row("pad");
+    pad.numbers = Numbers::moved;
+    pad.has_gradient = false;
+    CHECK(places_without(pad) ==
+          std::vector<std::string>{
+              "quantization/operators/operator_table.hpp: pad has a role that its Numbers contradict",
+              "quantization/operators/operator_table.hpp: pad has a grid_use without a reason",
+              "training/gradients.hpp: pad has a gradient where has_gradient says another thing"});
+}
+
+TEST_CASE("The page of operators has the rows") {
+    const std::string& page = text_of("docs/operators.md");
+    std::string rows;
+    for (const OperatorRow& row : graph::operator_rows) rows += page_row(row) + "\n";
+    const bool is_there = page.find(rows) != std::string::npos;
+    if (!is_there) std::cout << rows;
+    CHECK(is_there);
+}
