@@ -20,6 +20,7 @@
 #include "intq/interop/quantized_onnx/export_to_onnx.hpp"
 #include "intq/interop/quantized_onnx/import_quantized.hpp"
 #include "intq/interop/quantized_onnx/internal/quantized_export.hpp"
+#include "intq/interop/quantized_onnx/internal/quantized_exporter.hpp"
 #include "intq/io/npy.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"

@@ -81,6 +81,7 @@ std::vector<BackendTables> runnable_tables();
 #    include <string_view>
 
 #    include "intq/io/error.hpp"
+#    include "intq/kernels/table/rows.hpp"
 #    include "intq/program/float/best_backend.hpp"
 #    ifndef INTQ_COMPILED_BACKENDS
 #        include "intq/kernels/table/registry.hpp"
