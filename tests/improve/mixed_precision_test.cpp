@@ -339,7 +339,7 @@ TEST_CASE("A journal of right checksums and wrong content is refused too") {
         std::string text = text_of(folder / "enemy");
         std::filesystem::remove(folder / "enemy");
         for (const auto& [numbers, layer] : lines)
-            text += numbers + " " + improve::checksum(numbers + " " + layer) + " " + layer + "\n";
+            text += numbers + " " + improve::text_checksum(numbers + " " + layer) + " " + layer + "\n";
         io::write_file(folder / "enemy", text);
         const std::string message = message_of<Error>([&] { MeasurementJournal(folder / "enemy", three_layers); });
         std::filesystem::remove(folder / "enemy");
