@@ -31,6 +31,7 @@
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
 #include "intq/analysis/file_table.hpp"
+#include "intq/analysis/model_source.hpp"
 #include "intq/analysis/saved_activations.hpp"
 
 #endif  // INTQ_ANALYSIS_HPP

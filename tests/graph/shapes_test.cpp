@@ -31,6 +31,13 @@ template <class Function> Case unary(const std::string& name, const Shape& input
     return {name, {input}, [function](const std::vector<Value>& x) -> Value { return function(x[0]); }};
 }
 
+/// Ids of the same shape, with values where the tensor has some.
+Value ids_like(const Value& x) {
+    const Shape& shape = x.tensor().shape();
+    return x.tensor().lacks_values() ? intq::Tensor::of_shape(shape, DType::int64)
+                                     : intq::Tensor::zeros(shape, DType::int64);
+}
+
 std::vector<Case> all_cases() {
     const Shape image(2, 4, 9, 7), rows(2, 5, 6), line(2, 4, 9), volume(2, 4, 5, 6, 7);
     const Window2d window{{3, 2}, {2, 1}, {1, 0, 0, 1}, {1, 2}};
@@ -54,12 +61,16 @@ std::vector<Case> all_cases() {
               std::make_shared<nn::ConvTranspose3d>(
                   nn::ConvTranspose3dOptions{4, 3, {2, 2, 1, 1}, {{2, 2}, {1, 2}, {}, {1, 1}}})),
         layer("linear", rows, std::make_shared<nn::Linear>(nn::LinearOptions{6, 8})),
+        layer("batch_norm1d", line, std::make_shared<nn::BatchNorm1d>(nn::BatchNormOptions{4})),
+        layer("batch_norm3d", volume, std::make_shared<nn::BatchNorm3d>(nn::BatchNormOptions{4})),
         layer("batch_norm2d", image, std::make_shared<nn::BatchNorm2d>(nn::BatchNormOptions{4})),
         layer("layer_norm", rows, std::make_shared<nn::LayerNorm>(Shape(index_t{5}, index_t{6}))),
         layer("max_pool2d", image, std::make_shared<nn::MaxPool2d>(cells, true)),
         layer("avg_pool2d", image, std::make_shared<nn::AvgPool2d>(cells)),
         layer("adaptive_avg_pool2d", image, std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{3, 2})),
         layer("softmax", rows, std::make_shared<nn::Softmax>(-1)),
+        layer("identity", image, std::make_shared<nn::Identity>()),
+        layer("dropout", image, std::make_shared<nn::Dropout>()),
         layer("lstm", rows, std::make_shared<nn::LSTM>(lstm)),
         unary("relu", image, [](const Value& x) { return nn::relu(x); }),
         unary("relu6", image, [](const Value& x) { return nn::relu6(x); }),
@@ -88,7 +99,8 @@ std::vector<Case> all_cases() {
               }),
         unary("transpose", image, [](const Value& x) { return nn::transpose(x, 1, 3); }),
         unary("slice", image, [](const Value& x) { return nn::slice(x, 2, 1, -1, 3); }),
-        unary("select", image, [](const Value& x) { return x[1]; }),
+        unary("getitem", image, [](const Value& x) { return x[1]; }),
+        unary("split", image, [](const Value& x) { return nn::split(x, 3, 2); }),
         unary("chunk", image, [](const Value& x) { return nn::chunk(x, 3, 2); }),
         unary("pad", image,
               [](const Value& x) {
@@ -106,12 +118,23 @@ std::vector<Case> all_cases() {
         {"add", {image, Shape(4, 1, 7)}, [](const std::vector<Value>& x) { return nn::add(x[0], x[1]); }},
         {"sub", {Shape(4, 1, 7), image}, [](const std::vector<Value>& x) { return nn::sub(x[0], x[1]); }},
         {"mul", {image, image}, [](const std::vector<Value>& x) { return nn::mul(x[0], x[1]); }},
-        {"linear with a weight",
+        {"add_relu",
+         {image, Shape(4, 1, 7)},
+         [functional = std::make_shared<nn::FloatFunctional>()](const std::vector<Value>& x) {
+             return functional->dispatch("add_relu", x);
+         }},
+        unary("embedding", rows,
+              [table = std::make_shared<nn::Embedding>(nn::EmbeddingOptions{7, 3})](const Value& x) {
+                  return (*table)(ids_like(x));
+              }),
+        unary("functional_embedding", rows,
+              [](const Value& x) { return nn::embedding(ids_like(x), intq::Tensor::zeros(Shape(7, 3))); }),
+        {"functional_linear",
          {rows, Shape(index_t{8}, index_t{6})},
          [](const std::vector<Value>& x) { return nn::linear(x[0], x[1]); }},
     };
     for (const char* mode : {"nearest", "bilinear"})
-        cases.push_back(layer(mode, image,
+        cases.push_back(layer("interpolate", image,
                               std::make_shared<nn::Upsample>(nn::InterpolateOptions{
                                   Size2d{12, 5}, {}, nn::float_operators::resize_rule(mode, false)})));
     return cases;

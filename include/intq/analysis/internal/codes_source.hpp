@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
+#include "intq/analysis/model_source.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/lower.hpp"
@@ -62,6 +62,12 @@ private:
     std::map<std::int32_t, std::size_t> producers_;  // of tensors: operators
     std::shared_ptr<ModelSource> tail_;
 };
+
+std::shared_ptr<ModelSource> make_exact_source(quantization::PreparedModel& model, const kernels::KernelTable& table,
+                                               index_t max_batch);
+std::shared_ptr<ModelSource> make_exact_source(const quantization::QuantizedGraph& model,
+                                               const kernels::KernelTable& table, index_t max_batch);
+std::shared_ptr<ModelSource> make_program_source(const quantization::LoweredModel& model);
 
 /// The tensors of inputs; throws for anything else.
 std::vector<Tensor> input_tensors(const std::vector<nn::Value>& inputs);

@@ -14,9 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
+#include "intq/analysis/model_source.hpp"
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/interpreter.hpp"
+#include "intq/graph/tracer.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/tensor/float_sums.hpp"
 
@@ -95,6 +96,8 @@ private:
     graph::GraphRun run_;
 };
 
+std::shared_ptr<ModelSource> make_graph_source(const nn::ModulePtr& model, const graph::TraceOptions& trace);
+
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
@@ -103,7 +106,6 @@ private:
 #if INTQ_DEFINES(analysis)
 
 #    include "intq/graph/operators.hpp"
-#    include "intq/graph/tracer.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/weighted.hpp"
