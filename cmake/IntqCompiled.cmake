@@ -36,7 +36,7 @@ set(intq_compiled_units
     "training training training training/gradients"
     "training improve improve"
     "training numeric_suite numeric_suite/loggers numeric_suite/eager numeric_suite/fx"
-    "training analysis analysis analysis/report"
+    "training analysis analysis analysis/report analysis/models analysis/compare analysis/causes"
     "training distributed distributed distributed/ranks")
 set(intq_embeddable_rooms core arith simd kernels observers runtime)
 # Rooms that are header-only in both forms, because they include headers of a library that few have.

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "intq/analysis/advisor.hpp"
-#include "intq/analysis/error_split.hpp"
+#include "intq/analysis/causes/error_split.hpp"
 #include "intq/analysis/quant_analysis.hpp"
 #include "intq/arith/bpu.hpp"
 #include "intq/interop/onnx/import.hpp"

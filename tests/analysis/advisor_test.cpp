@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "analysis/planted_defects.hpp"
-#include "intq/analysis/find_causes.hpp"
+#include "intq/analysis/causes/find_causes.hpp"
 #include "support/catch.hpp"
 
 using namespace intq;

@@ -12,8 +12,8 @@
 #include <iostream>
 
 #include "analysis/models.hpp"
+#include "intq/analysis/compare/sensitivity.hpp"
 #include "intq/analysis/quant_analysis.hpp"
-#include "intq/analysis/sensitivity.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/interop/onnx/import.hpp"
 #include "intq/numeric_suite/metrics/metrics.hpp"

@@ -2,7 +2,7 @@
 //
 // split_error(): the parts of small cases by hand, and their sum against whole runs of the float model and of the
 // program, on small networks, the shipped ones, ResNet-18 and MobileNetV2.
-#include "intq/analysis/error_split.hpp"
+#include "intq/analysis/causes/error_split.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <map>
 
 #include "analysis/models.hpp"
-#include "intq/analysis/compare_layers.hpp"
+#include "intq/analysis/compare/compare_layers.hpp"
 #include "intq/interop/onnx/import.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"

@@ -14,7 +14,7 @@
 
 #include "analysis/models.hpp"
 #include "intq/analysis/advisor.hpp"
-#include "intq/analysis/analysed_model.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/modules/prepared_layers.hpp"

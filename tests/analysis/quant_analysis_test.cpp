@@ -13,10 +13,10 @@
 #include <map>
 
 #include "analysis/models.hpp"
-#include "intq/analysis/error_split.hpp"
+#include "intq/analysis/causes/error_split.hpp"
+#include "intq/analysis/compare/tensor_statistics.hpp"
 #include "intq/analysis/internal/compare_tables.hpp"
 #include "intq/analysis/model_profiler.hpp"
-#include "intq/analysis/tensor_statistics.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/io/json_text.hpp"
 #include "intq/nn/functional/functional.hpp"

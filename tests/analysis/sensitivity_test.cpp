@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The sensitivity list against whole passes with one quantizer on, its journal, and who reads it.
-#include "intq/analysis/sensitivity.hpp"
+#include "intq/analysis/compare/sensitivity.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/sensitivity.hpp"
+#include "intq/analysis/compare/sensitivity.hpp"
 #include "intq/arith/bpu.hpp"
 #include "intq/distributed/calibrate.hpp"
 #include "intq/distributed/data_parallel.hpp"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/cause.hpp"
-#include "intq/analysis/repair.hpp"
+#include "intq/analysis/causes/cause.hpp"
+#include "intq/analysis/causes/repair.hpp"
+#include "intq/analysis/models/call_inputs.hpp"
 #include "intq/core/abi.hpp"
 
 namespace intq::analysis {
@@ -66,10 +66,10 @@ std::string to_json(const AdvisorReport& report);
 #    include <memory>
 #    include <utility>
 
-#    include "intq/analysis/analysed_model.hpp"
-#    include "intq/analysis/find_causes.hpp"
-#    include "intq/analysis/output_metric.hpp"
-#    include "intq/analysis/sensitivity.hpp"
+#    include "intq/analysis/causes/find_causes.hpp"
+#    include "intq/analysis/compare/output_metric.hpp"
+#    include "intq/analysis/compare/sensitivity.hpp"
+#    include "intq/analysis/models/analysed_model.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/json_text.hpp"
 #    include "intq/io/sort_stably.hpp"

@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/op_running_info.hpp"
+#include "intq/analysis/compare/op_running_info.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
+#include "intq/analysis/models/call_inputs.hpp"
 #include "intq/nn/model/value.hpp"
 
 namespace intq::analysis {
@@ -58,7 +58,7 @@ private:
 #    include <optional>
 #    include <utility>
 
-#    include "intq/analysis/saved_activations.hpp"
+#    include "intq/analysis/models/saved_activations.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "intq/analysis/advisor.hpp"
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/compare_layers.hpp"
-#include "intq/analysis/error_split.hpp"
-#include "intq/analysis/layer_advice.hpp"
+#include "intq/analysis/causes/error_split.hpp"
+#include "intq/analysis/causes/layer_advice.hpp"
+#include "intq/analysis/compare/compare_layers.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
@@ -78,7 +78,7 @@ void write_report(const std::filesystem::path& folder, const ModelReport& report
 #    include <map>
 #    include <utility>
 
-#    include "intq/analysis/file_table.hpp"
+#    include "intq/analysis/compare/file_table.hpp"
 #    include "intq/analysis/internal/report/profiler_page.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/file.hpp"

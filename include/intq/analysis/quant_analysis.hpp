@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/compare_layers.hpp"
-#include "intq/analysis/layer_advice.hpp"
+#include "intq/analysis/causes/layer_advice.hpp"
+#include "intq/analysis/compare/compare_layers.hpp"
+#include "intq/analysis/compare/op_running_info.hpp"
+#include "intq/analysis/compare/output_metric.hpp"
+#include "intq/analysis/compare/sensitivity.hpp"
 #include "intq/analysis/model_report.hpp"
-#include "intq/analysis/op_running_info.hpp"
-#include "intq/analysis/output_metric.hpp"
-#include "intq/analysis/sensitivity.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
+#include "intq/analysis/models/call_inputs.hpp"
 #include "intq/io/progress.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
@@ -143,7 +143,7 @@ private:
 #    include <system_error>
 
 #    include "intq/analysis/internal/compare_tables.hpp"
-#    include "intq/analysis/saved_activations.hpp"
+#    include "intq/analysis/models/saved_activations.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/numeric_suite/loggers/layer_types.hpp"

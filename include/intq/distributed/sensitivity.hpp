@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/sensitivity.hpp"
+#include "intq/analysis/compare/sensitivity.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
+#include "intq/analysis/models/call_inputs.hpp"
 #include "intq/distributed/ranks/communicator.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/compare_layers.hpp"
-#include "intq/analysis/file_table.hpp"
-#include "intq/analysis/layer_advice.hpp"
+#include "intq/analysis/causes/layer_advice.hpp"
+#include "intq/analysis/compare/compare_layers.hpp"
+#include "intq/analysis/compare/file_table.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 
 namespace intq::analysis {

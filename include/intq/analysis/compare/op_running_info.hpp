@@ -2,8 +2,8 @@
 //
 // OpRunningInfoManager: the numbers of every operator of a run, as a table and as histograms. Layer: analysis
 // (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_OP_RUNNING_INFO_HPP
-#define INTQ_ANALYSIS_OP_RUNNING_INFO_HPP
+#ifndef INTQ_ANALYSIS_COMPARE_OP_RUNNING_INFO_HPP
+#define INTQ_ANALYSIS_COMPARE_OP_RUNNING_INFO_HPP
 
 #include <cstddef>
 #include <filesystem>
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/tensor_statistics.hpp"
-#include "intq/analysis/value_histogram.hpp"
+#include "intq/analysis/compare/tensor_statistics.hpp"
+#include "intq/analysis/compare/value_histogram.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
 #include "intq/core/dtype.hpp"
 #include "intq/core/shape.hpp"
 
@@ -105,13 +105,13 @@ bool has_prefix(const std::string& name, const std::vector<std::string>& prefixe
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_compare)
 
 #    include <algorithm>
 #    include <set>
 #    include <utility>
 
-#    include "intq/analysis/file_table.hpp"
+#    include "intq/analysis/compare/file_table.hpp"
 #    include "intq/analysis/internal/report/event_file.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
@@ -348,5 +348,5 @@ INTQ_INLINE void OpRunningInfoManager::tensorboard(const std::filesystem::path& 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_OP_RUNNING_INFO_HPP
+#endif  // INTQ_DEFINES(analysis_compare)
+#endif  // INTQ_ANALYSIS_COMPARE_OP_RUNNING_INFO_HPP

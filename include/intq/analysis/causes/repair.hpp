@@ -2,8 +2,8 @@
 //
 // How a model is quantized, as something that can be changed and done again, and one such change. Layer: analysis
 // (docs/debugging.md).
-#ifndef INTQ_ANALYSIS_REPAIR_HPP
-#define INTQ_ANALYSIS_REPAIR_HPP
+#ifndef INTQ_ANALYSIS_CAUSES_REPAIR_HPP
+#define INTQ_ANALYSIS_CAUSES_REPAIR_HPP
 
 #include <cstdint>
 #include <functional>
@@ -93,7 +93,7 @@ Repair corrected_bias();
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_causes)
 
 #    include <cstddef>
 #    include <utility>
@@ -265,5 +265,5 @@ INTQ_INLINE Repair corrected_bias() {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_REPAIR_HPP
+#endif  // INTQ_DEFINES(analysis_causes)
+#endif  // INTQ_ANALYSIS_CAUSES_REPAIR_HPP

@@ -2,15 +2,15 @@
 //
 // AnalysedModel: a float, prepared, exactly simulated or converted model as the tools of analysis see it, a list of
 // operators and runs that go through them one by one. Layer: analysis (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_ANALYSED_MODEL_HPP
-#define INTQ_ANALYSIS_ANALYSED_MODEL_HPP
+#ifndef INTQ_ANALYSIS_MODELS_ANALYSED_MODEL_HPP
+#define INTQ_ANALYSIS_MODELS_ANALYSED_MODEL_HPP
 
 #include <concepts>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "intq/analysis/model_source.hpp"
+#include "intq/analysis/models/model_source.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/kernels/table/rows.hpp"
@@ -69,12 +69,12 @@ AnalysedModel exactly_simulated(const quantization::QuantizedGraph& model, const
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_models)
 
 #    include <utility>
 
-#    include "intq/analysis/internal/codes_source.hpp"
-#    include "intq/analysis/internal/graph_source.hpp"
+#    include "intq/analysis/models/internal/codes_source.hpp"
+#    include "intq/analysis/models/internal/graph_source.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/convert/quantized_model.hpp"
 
@@ -110,5 +110,5 @@ INTQ_INLINE AnalysedModel exactly_simulated(const quantization::QuantizedGraph& 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_ANALYSED_MODEL_HPP
+#endif  // INTQ_DEFINES(analysis_models)
+#endif  // INTQ_ANALYSIS_MODELS_ANALYSED_MODEL_HPP

@@ -2,8 +2,8 @@
 //
 // error_split: the error of each operator in parts, one for each cause that quantization has. Layer: analysis
 // (docs/debugging.md).
-#ifndef INTQ_ANALYSIS_ERROR_SPLIT_HPP
-#define INTQ_ANALYSIS_ERROR_SPLIT_HPP
+#ifndef INTQ_ANALYSIS_CAUSES_ERROR_SPLIT_HPP
+#define INTQ_ANALYSIS_CAUSES_ERROR_SPLIT_HPP
 
 #include <array>
 #include <cstddef>
@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/internal/layer_pairs.hpp"
+#include "intq/analysis/compare/internal/layer_pairs.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
+#include "intq/analysis/models/call_inputs.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -99,7 +99,7 @@ std::string to_json(const std::vector<OperatorErrorSplit>& splits);
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_causes)
 
 #    include <algorithm>
 #    include <cmath>
@@ -108,7 +108,7 @@ std::string to_json(const std::vector<OperatorErrorSplit>& splits);
 #    include <optional>
 #    include <utility>
 
-#    include "intq/analysis/internal/graph_source.hpp"
+#    include "intq/analysis/models/internal/graph_source.hpp"
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
@@ -380,5 +380,5 @@ INTQ_INLINE std::string to_json(const std::vector<OperatorErrorSplit>& splits) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_ERROR_SPLIT_HPP
+#endif  // INTQ_DEFINES(analysis_causes)
+#endif  // INTQ_ANALYSIS_CAUSES_ERROR_SPLIT_HPP

@@ -2,8 +2,8 @@
 //
 // Two models side by side on one case, layer by layer, without keeping their activations. Layer: analysis
 // (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_COMPARE_LAYERS_HPP
-#define INTQ_ANALYSIS_COMPARE_LAYERS_HPP
+#ifndef INTQ_ANALYSIS_COMPARE_COMPARE_LAYERS_HPP
+#define INTQ_ANALYSIS_COMPARE_COMPARE_LAYERS_HPP
 
 #include <cstddef>
 #include <functional>
@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/internal/layer_pairs.hpp"
+#include "intq/analysis/compare/internal/layer_pairs.hpp"
+#include "intq/analysis/compare/op_running_info.hpp"
+#include "intq/analysis/compare/tensor_statistics.hpp"
 #include "intq/analysis/internal/report/paired_values.hpp"
-#include "intq/analysis/op_running_info.hpp"
-#include "intq/analysis/tensor_statistics.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
+#include "intq/analysis/models/call_inputs.hpp"
 #include "intq/io/progress.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/numeric_suite/metrics/tensor_comparison.hpp"
@@ -68,7 +68,7 @@ SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, const Analysed
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_compare)
 
 #    include <map>
 #    include <memory>
@@ -229,5 +229,5 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_COMPARE_LAYERS_HPP
+#endif  // INTQ_DEFINES(analysis_compare)
+#endif  // INTQ_ANALYSIS_COMPARE_COMPARE_LAYERS_HPP

@@ -2,8 +2,8 @@
 //
 // TensorStatistics: least, largest, mean and variance of a stream of tensors. Layer: analysis
 // (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_TENSOR_STATISTICS_HPP
-#define INTQ_ANALYSIS_TENSOR_STATISTICS_HPP
+#ifndef INTQ_ANALYSIS_COMPARE_TENSOR_STATISTICS_HPP
+#define INTQ_ANALYSIS_COMPARE_TENSOR_STATISTICS_HPP
 
 #include <cstdint>
 #include <limits>
@@ -45,7 +45,7 @@ private:
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_compare)
 
 #    include <cmath>
 
@@ -90,5 +90,5 @@ INTQ_INLINE void TensorStatistics::merge(const TensorStatistics& other) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_TENSOR_STATISTICS_HPP
+#endif  // INTQ_DEFINES(analysis_compare)
+#endif  // INTQ_ANALYSIS_COMPARE_TENSOR_STATISTICS_HPP

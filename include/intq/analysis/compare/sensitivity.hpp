@@ -2,8 +2,8 @@
 //
 // Which operators a model's output is sensitive to, when they alone are quantized. Layer: analysis
 // (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_SENSITIVITY_HPP
-#define INTQ_ANALYSIS_SENSITIVITY_HPP
+#ifndef INTQ_ANALYSIS_COMPARE_SENSITIVITY_HPP
+#define INTQ_ANALYSIS_COMPARE_SENSITIVITY_HPP
 
 #include <cstddef>
 #include <filesystem>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/call_inputs.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
+#include "intq/analysis/models/call_inputs.hpp"
 #include "intq/io/progress.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
@@ -60,7 +60,7 @@ std::vector<quantization::SensitiveOperator> find_sensitive_operators(const Anal
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_compare)
 
 #    include <algorithm>
 #    include <cmath>
@@ -69,8 +69,8 @@ std::vector<quantization::SensitiveOperator> find_sensitive_operators(const Anal
 #    include <optional>
 #    include <utility>
 
-#    include "intq/analysis/internal/graph_source.hpp"
-#    include "intq/analysis/output_metric.hpp"
+#    include "intq/analysis/compare/output_metric.hpp"
+#    include "intq/analysis/models/internal/graph_source.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/improve/measurement_journal.hpp"
 #    include "intq/io/error.hpp"
@@ -270,5 +270,5 @@ INTQ_INLINE std::vector<quantization::SensitiveOperator> find_sensitive_operator
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_SENSITIVITY_HPP
+#endif  // INTQ_DEFINES(analysis_compare)
+#endif  // INTQ_ANALYSIS_COMPARE_SENSITIVITY_HPP

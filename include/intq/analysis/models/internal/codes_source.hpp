@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The sources of an AnalysedModel that computes on codes: an exact simulation, and a program. Layer: analysis.
-#ifndef INTQ_ANALYSIS_INTERNAL_CODES_SOURCE_HPP
-#define INTQ_ANALYSIS_INTERNAL_CODES_SOURCE_HPP
+#ifndef INTQ_ANALYSIS_MODELS_INTERNAL_CODES_SOURCE_HPP
+#define INTQ_ANALYSIS_MODELS_INTERNAL_CODES_SOURCE_HPP
 
 #include <cstddef>
 #include <map>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/model_source.hpp"
+#include "intq/analysis/models/model_source.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/lower.hpp"
@@ -77,14 +77,14 @@ std::vector<Tensor> input_tensors(const std::vector<nn::Value>& inputs);
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_models)
 
 #    include <algorithm>
 #    include <cstdint>
 #    include <cstring>
 #    include <utility>
 
-#    include "intq/analysis/internal/graph_source.hpp"
+#    include "intq/analysis/models/internal/graph_source.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/fusion.hpp"
@@ -366,5 +366,5 @@ INTQ_INLINE std::shared_ptr<ModelSource> make_program_source(const quantization:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_INTERNAL_CODES_SOURCE_HPP
+#endif  // INTQ_DEFINES(analysis_models)
+#endif  // INTQ_ANALYSIS_MODELS_INTERNAL_CODES_SOURCE_HPP

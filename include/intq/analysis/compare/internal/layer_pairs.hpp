@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
 // Which operators of two models compute the same value. Layer: analysis (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_INTERNAL_LAYER_PAIRS_HPP
-#define INTQ_ANALYSIS_INTERNAL_LAYER_PAIRS_HPP
+#ifndef INTQ_ANALYSIS_COMPARE_INTERNAL_LAYER_PAIRS_HPP
+#define INTQ_ANALYSIS_COMPARE_INTERNAL_LAYER_PAIRS_HPP
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
 #include "intq/nn/model/value.hpp"
 
 namespace intq::analysis {
@@ -42,7 +42,7 @@ void check_same_shape(const std::string& mod_name, const Tensor& baseline, const
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_compare)
 
 #    include <algorithm>
 #    include <map>
@@ -185,5 +185,5 @@ INTQ_INLINE std::vector<LayerPair> pair_layers(const std::vector<AnalysedOperato
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_INTERNAL_LAYER_PAIRS_HPP
+#endif  // INTQ_DEFINES(analysis_compare)
+#endif  // INTQ_ANALYSIS_COMPARE_INTERNAL_LAYER_PAIRS_HPP

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The calls of a run in a folder, one file an operator, and a model that plays them back. Layer: analysis.
-#ifndef INTQ_ANALYSIS_SAVED_ACTIVATIONS_HPP
-#define INTQ_ANALYSIS_SAVED_ACTIVATIONS_HPP
+#ifndef INTQ_ANALYSIS_MODELS_SAVED_ACTIVATIONS_HPP
+#define INTQ_ANALYSIS_MODELS_SAVED_ACTIVATIONS_HPP
 
 #include <cstddef>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
 #include "intq/nn/model/value.hpp"
 
 namespace intq::analysis {
@@ -52,7 +52,7 @@ void check_same_case(const std::filesystem::path& one, const std::filesystem::pa
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_models)
 
 #    include <algorithm>
 #    include <charconv>
@@ -61,7 +61,7 @@ void check_same_case(const std::filesystem::path& one, const std::filesystem::pa
 #    include <system_error>
 #    include <utility>
 
-#    include "intq/analysis/call_inputs.hpp"
+#    include "intq/analysis/models/call_inputs.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/safetensors.hpp"
@@ -292,5 +292,5 @@ INTQ_INLINE void check_same_case(const std::filesystem::path& one, const std::fi
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_SAVED_ACTIVATIONS_HPP
+#endif  // INTQ_DEFINES(analysis_models)
+#endif  // INTQ_ANALYSIS_MODELS_SAVED_ACTIVATIONS_HPP

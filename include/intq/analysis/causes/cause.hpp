@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The causes that make a quantized layer worse than it need be. Layer: analysis (docs/debugging.md).
-#ifndef INTQ_ANALYSIS_CAUSE_HPP
-#define INTQ_ANALYSIS_CAUSE_HPP
+#ifndef INTQ_ANALYSIS_CAUSES_CAUSE_HPP
+#define INTQ_ANALYSIS_CAUSES_CAUSE_HPP
 
 #include <cstdint>
 #include <string>
@@ -49,7 +49,7 @@ std::string to_json(const CauseFinding& finding);
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_causes)
 
 #    include "intq/io/json_text.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
@@ -103,5 +103,5 @@ INTQ_INLINE std::string to_json(const CauseFinding& finding) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_CAUSE_HPP
+#endif  // INTQ_DEFINES(analysis_causes)
+#endif  // INTQ_ANALYSIS_CAUSES_CAUSE_HPP

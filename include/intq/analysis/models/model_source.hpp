@@ -2,8 +2,8 @@
 //
 // ModelSource: the operators of a model that is analysed, and runs that go through them one by one. Layer: analysis
 // (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_MODEL_SOURCE_HPP
-#define INTQ_ANALYSIS_MODEL_SOURCE_HPP
+#ifndef INTQ_ANALYSIS_MODELS_MODEL_SOURCE_HPP
+#define INTQ_ANALYSIS_MODELS_MODEL_SOURCE_HPP
 
 #include <cstddef>
 #include <memory>
@@ -83,7 +83,7 @@ Tensor real_values(const Tensor& tensor);
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_models)
 
 #    include <cstdint>
 
@@ -144,5 +144,5 @@ INTQ_INLINE Tensor real_values(const Tensor& tensor) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_MODEL_SOURCE_HPP
+#endif  // INTQ_DEFINES(analysis_models)
+#endif  // INTQ_ANALYSIS_MODELS_MODEL_SOURCE_HPP

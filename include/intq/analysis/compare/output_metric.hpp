@@ -2,8 +2,8 @@
 //
 // How far the outputs of two models are from each other, in a metric that has a name. Layer: analysis
 // (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_OUTPUT_METRIC_HPP
-#define INTQ_ANALYSIS_OUTPUT_METRIC_HPP
+#ifndef INTQ_ANALYSIS_COMPARE_OUTPUT_METRIC_HPP
+#define INTQ_ANALYSIS_COMPARE_OUTPUT_METRIC_HPP
 
 #include <functional>
 #include <string>
@@ -49,14 +49,14 @@ double compare_outputs(const nn::Value& baseline, const nn::Value& analysis, con
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_compare)
 
 #    include <algorithm>
 #    include <cmath>
 #    include <cstddef>
 #    include <utility>
 
-#    include "intq/analysis/analysed_model.hpp"
+#    include "intq/analysis/models/analysed_model.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
 
@@ -152,5 +152,5 @@ INTQ_INLINE double compare_outputs(const nn::Value& baseline, const nn::Value& a
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_OUTPUT_METRIC_HPP
+#endif  // INTQ_DEFINES(analysis_compare)
+#endif  // INTQ_ANALYSIS_COMPARE_OUTPUT_METRIC_HPP

@@ -2,17 +2,17 @@
 //
 // find_causes: what the values of one quantizer say of why it loses accuracy. Long because all causes are read from the
 // same numbers of one quantizer. Layer: analysis (docs/debugging.md).
-#ifndef INTQ_ANALYSIS_FIND_CAUSES_HPP
-#define INTQ_ANALYSIS_FIND_CAUSES_HPP
+#ifndef INTQ_ANALYSIS_CAUSES_FIND_CAUSES_HPP
+#define INTQ_ANALYSIS_CAUSES_FIND_CAUSES_HPP
 
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/call_inputs.hpp"
-#include "intq/analysis/cause.hpp"
+#include "intq/analysis/causes/cause.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
+#include "intq/analysis/models/call_inputs.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
 
@@ -67,7 +67,7 @@ std::vector<CauseFinding> find_causes(const QuantizerCase& one);
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_causes)
 
 #    include <algorithm>
 #    include <cmath>
@@ -75,9 +75,9 @@ std::vector<CauseFinding> find_causes(const QuantizerCase& one);
 #    include <optional>
 #    include <utility>
 
-#    include "intq/analysis/compare_layers.hpp"
-#    include "intq/analysis/internal/graph_source.hpp"
-#    include "intq/analysis/internal/layer_pairs.hpp"
+#    include "intq/analysis/compare/compare_layers.hpp"
+#    include "intq/analysis/compare/internal/layer_pairs.hpp"
+#    include "intq/analysis/models/internal/graph_source.hpp"
 #    include "intq/arith/quantize.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
@@ -412,5 +412,5 @@ INTQ_INLINE std::vector<CauseFinding> find_causes(const QuantizerCase& one) { re
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_FIND_CAUSES_HPP
+#endif  // INTQ_DEFINES(analysis_causes)
+#endif  // INTQ_ANALYSIS_CAUSES_FIND_CAUSES_HPP

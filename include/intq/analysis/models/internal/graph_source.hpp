@@ -2,8 +2,8 @@
 //
 // The source of an AnalysedModel that is a graph: a float model, a prepared one, or one converted module by module.
 // Layer: analysis.
-#ifndef INTQ_ANALYSIS_INTERNAL_GRAPH_SOURCE_HPP
-#define INTQ_ANALYSIS_INTERNAL_GRAPH_SOURCE_HPP
+#ifndef INTQ_ANALYSIS_MODELS_INTERNAL_GRAPH_SOURCE_HPP
+#define INTQ_ANALYSIS_MODELS_INTERNAL_GRAPH_SOURCE_HPP
 
 #include <cstddef>
 #include <map>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "intq/analysis/model_source.hpp"
+#include "intq/analysis/models/model_source.hpp"
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/interpreter.hpp"
 #include "intq/graph/tracer.hpp"
@@ -103,7 +103,7 @@ std::shared_ptr<ModelSource> make_graph_source(const nn::ModulePtr& model, const
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_models)
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
@@ -281,5 +281,5 @@ INTQ_INLINE std::shared_ptr<ModelSource> make_graph_source(const nn::ModulePtr& 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_INTERNAL_GRAPH_SOURCE_HPP
+#endif  // INTQ_DEFINES(analysis_models)
+#endif  // INTQ_ANALYSIS_MODELS_INTERNAL_GRAPH_SOURCE_HPP

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
 // The rows of abnormal_layer_advisor.txt. Layer: analysis (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_LAYER_ADVICE_HPP
-#define INTQ_ANALYSIS_LAYER_ADVICE_HPP
+#ifndef INTQ_ANALYSIS_CAUSES_LAYER_ADVICE_HPP
+#define INTQ_ANALYSIS_CAUSES_LAYER_ADVICE_HPP
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "intq/analysis/analysed_model.hpp"
-#include "intq/analysis/compare_layers.hpp"
+#include "intq/analysis/compare/compare_layers.hpp"
+#include "intq/analysis/models/analysed_model.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
@@ -32,13 +32,13 @@ std::vector<LayerAdvice> advise_layers(std::span<const LayerComparison> layers,
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_causes)
 
 #    include <algorithm>
 #    include <cmath>
 #    include <cstddef>
 
-#    include "intq/analysis/file_table.hpp"
+#    include "intq/analysis/compare/file_table.hpp"
 #    include "intq/core/dtype.hpp"
 #    include "intq/quantization/check/check_qat_model.hpp"
 
@@ -144,5 +144,5 @@ INTQ_INLINE std::vector<LayerAdvice> advise_layers(std::span<const LayerComparis
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_LAYER_ADVICE_HPP
+#endif  // INTQ_DEFINES(analysis_causes)
+#endif  // INTQ_ANALYSIS_CAUSES_LAYER_ADVICE_HPP

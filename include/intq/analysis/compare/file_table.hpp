@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // A table that is written for people and for programs. Layer: analysis (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_FILE_TABLE_HPP
-#define INTQ_ANALYSIS_FILE_TABLE_HPP
+#ifndef INTQ_ANALYSIS_COMPARE_FILE_TABLE_HPP
+#define INTQ_ANALYSIS_COMPARE_FILE_TABLE_HPP
 
 #include <filesystem>
 #include <string>
@@ -56,7 +56,7 @@ std::string seven_decimals(double value);
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_compare)
 
 #    include <algorithm>
 #    include <cstddef>
@@ -118,5 +118,5 @@ INTQ_INLINE void FileTable::write(const std::filesystem::path& folder, const std
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_FILE_TABLE_HPP
+#endif  // INTQ_DEFINES(analysis_compare)
+#endif  // INTQ_ANALYSIS_COMPARE_FILE_TABLE_HPP

@@ -2,8 +2,8 @@
 //
 // CallInputs: what a model is called with, by position or by name; with a file. Layer: analysis
 // (docs/workflow.md section 6).
-#ifndef INTQ_ANALYSIS_CALL_INPUTS_HPP
-#define INTQ_ANALYSIS_CALL_INPUTS_HPP
+#ifndef INTQ_ANALYSIS_MODELS_CALL_INPUTS_HPP
+#define INTQ_ANALYSIS_MODELS_CALL_INPUTS_HPP
 
 #include <cstddef>
 #include <filesystem>
@@ -74,7 +74,7 @@ CaseSource cases_of(const quantization::BatchSource& batches);
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_models)
 
 #    include <algorithm>
 #    include <charconv>
@@ -220,5 +220,5 @@ INTQ_INLINE CaseSource cases_of(const quantization::BatchSource& batches) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_CALL_INPUTS_HPP
+#endif  // INTQ_DEFINES(analysis_models)
+#endif  // INTQ_ANALYSIS_MODELS_CALL_INPUTS_HPP

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // ValueHistogram: how often values lie where, without a range that is known before. Layer: analysis.
-#ifndef INTQ_ANALYSIS_VALUE_HISTOGRAM_HPP
-#define INTQ_ANALYSIS_VALUE_HISTOGRAM_HPP
+#ifndef INTQ_ANALYSIS_COMPARE_VALUE_HISTOGRAM_HPP
+#define INTQ_ANALYSIS_COMPARE_VALUE_HISTOGRAM_HPP
 
 #include <cstdint>
 #include <span>
@@ -41,7 +41,7 @@ private:
 }  // namespace intq::analysis
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(analysis)
+#if INTQ_DEFINES(analysis_compare)
 
 #    include <algorithm>
 #    include <bit>
@@ -102,5 +102,5 @@ INTQ_INLINE std::vector<ValueHistogram::Bucket> ValueHistogram::buckets() const 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
-#endif  // INTQ_DEFINES(analysis)
-#endif  // INTQ_ANALYSIS_VALUE_HISTOGRAM_HPP
+#endif  // INTQ_DEFINES(analysis_compare)
+#endif  // INTQ_ANALYSIS_COMPARE_VALUE_HISTOGRAM_HPP
