@@ -108,7 +108,7 @@ struct HealthyNet : nn::Cloneable<HealthyNet> {
 inline void measure_batch_norms(const nn::ModulePtr& net, const Tensor& x) {
     const analysis::AnalysedModel model(net);
     const auto run = model.run({x});
-    analysis::OperatorCall call;
+    analysis::AnalysedCall call;
     while (run->next(call)) {
         const std::string& name = model.operators()[call.index].mod_name;
         if (name.size() < 5 || name.substr(name.size() - 5) != ".conv") continue;

@@ -29,7 +29,7 @@ struct Folded {
 };
 
 Folded fold(const ChannelBlocks& blocks, const std::vector<float>& weights, const std::vector<float>& bias,
-            const arith::BatchNorm& norm, arith::BatchNormOrder order) {
+            const arith::BatchNormTerms& norm, arith::BatchNormOrder order) {
     Folded folded{std::vector<float>(weights.size()), std::vector<float>(static_cast<std::size_t>(blocks.channels))};
     REQUIRE(arith::check_fold_batch_norm(blocks, weights, bias, norm, folded.weights, folded.bias).ok());
     arith::fold_batch_norm(blocks, weights, bias, norm, order, folded.weights, folded.bias);
@@ -53,7 +53,7 @@ TEST_CASE("Folding equals PyTorch's on the golden cases, convolution and linear 
         const std::vector<float> mean = golden_floats(row.at("running_mean" + suffix));
         const std::vector<float> variance = golden_floats(row.at("running_var" + suffix));
         const std::vector<float> gamma = golden_floats(row.at("gamma")), beta = golden_floats(row.at("beta"));
-        const arith::BatchNorm norm{mean, variance, gamma, beta, golden_float(row.at("eps"))};
+        const arith::BatchNormTerms norm{mean, variance, gamma, beta, golden_float(row.at("eps"))};
         const auto channels = static_cast<index_t>(mean.size());
         const ChannelBlocks blocks{1, channels, static_cast<index_t>(weights.size()) / channels};
         const bool linear = kind == "linear_bn_fold";
@@ -100,7 +100,7 @@ TEST_CASE("Folding rounds each product before it is added") {
         contracted_differ += expected[c] != static_cast<float>(product + static_cast<double>(beta[c]));
     }
     CHECK(contracted_differ > 100);
-    const arith::BatchNorm norm{mean, variance, gamma, beta};
+    const arith::BatchNormTerms norm{mean, variance, gamma, beta};
     arith::fold_batch_norm({1, channels, 1}, weights, {}, norm, arith::BatchNormOrder::linear, folded, bias);
     CHECK(same_bits(bias, expected));
 }
@@ -124,7 +124,7 @@ TEST_CASE("Folding refuses extents that do not fit and variances without a root"
     std::vector<float> weights(12), folded(12), folded_bias(3);
     const std::vector<float> three(3, 1.0f), two(2, 1.0f), none;
     const ChannelBlocks blocks{1, 3, 4};
-    const auto check = [&](const arith::BatchNorm& norm, const std::vector<float>& bias) {
+    const auto check = [&](const arith::BatchNormTerms& norm, const std::vector<float>& bias) {
         return arith::check_fold_batch_norm(blocks, weights, bias, norm, folded, folded_bias);
     };
     CHECK(check({three, three, three, three}, three).ok());

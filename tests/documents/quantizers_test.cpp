@@ -212,7 +212,7 @@ TEST_CASE("Weights have pact with a bound for each channel") {
     pact.tensor("alpha") = row({1.0f, 2.0f});
     const std::array<nn::Value, 1> input{weight};
     const nn::Value output = pact(weight);
-    const training::OperatorCall call{&pact, nn::Arguments(input), &output, {}};
+    const training::FinishedCall call{&pact, nn::Arguments(input), &output, {}};
     const Tensor dy = Tensor::from(Shape(2, 3), {1.0f, 2.0f, 4.0f, 8.0f, 16.0f, 32.0f});
     training::GradientContext context(call, std::span(&dy, 1), {});
     training::detail::pact_backward(context);

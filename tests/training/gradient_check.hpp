@@ -158,7 +158,7 @@ std::vector<Numbers> row_gradients(const GradientProblem& problem, const std::ve
     const std::span<const training::GradientRow> rows(training::gradient_rows<T>);
     const training::GradientRow* row = training::find_gradient(rows, problem.op, problem.module.get());
     REQUIRE(row != nullptr);
-    const training::OperatorCall call{problem.module.get(), nn::Arguments(inputs), &output, {}};
+    const training::FinishedCall call{problem.module.get(), nn::Arguments(inputs), &output, {}};
     training::GradientContext context(call, gradients, rows);
     row->backward(context);
 

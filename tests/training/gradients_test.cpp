@@ -342,7 +342,7 @@ void check_dropout() {
     const std::vector<nn::Value> inputs{x};
     const auto gradient_of = [&](const nn::Value& output, const nn::KeptValues& of_call) {
         const training::GradientRow* row = training::find_gradient(training::gradient_rows<float>, "dropout", &dropout);
-        const training::OperatorCall call{&dropout, nn::Arguments(inputs), &output, of_call};
+        const training::FinishedCall call{&dropout, nn::Arguments(inputs), &output, of_call};
         training::GradientContext context(call, std::span(&x, 1), {});
         row->backward(context);
         return test::numbers_of(context.input_gradients()[0][0]);
@@ -1156,7 +1156,7 @@ TEST_CASE("Equal largest elements: the first in row order takes the gradient") {
     const nn::Value output(intq::Tensor::full(Shape(1, 1, 1, 1), 3.0f));
     const intq::Tensor gradient = intq::Tensor::full(Shape(1, 1, 1, 1), 2.0f);
     nn::MaxPool2d module = pool;
-    const training::OperatorCall call{&module, nn::Arguments(inputs), &output, {}};
+    const training::FinishedCall call{&module, nn::Arguments(inputs), &output, {}};
     training::GradientContext context(call, std::span(&gradient, 1), {});
     training::detail::max_pool2d_backward<float>(context);
     CHECK(test::numbers_of(context.input_gradients()[0][0]) == Numbers{2, 0, 0, 0});

@@ -52,7 +52,7 @@ QuantizerGradients run(quantization::Quantizer& quantizer, const Tensor& x, cons
     const training::GradientRow* row = training::find_gradient(rows, quantizer.type_name(), &quantizer);
     REQUIRE(row != nullptr);
     const std::vector<nn::Value> inputs{x};
-    const training::OperatorCall call{&quantizer, nn::Arguments(inputs), &output, {}};
+    const training::FinishedCall call{&quantizer, nn::Arguments(inputs), &output, {}};
     training::GradientContext context(call, std::span(&dy, 1), rows);
     row->backward(context);
     QuantizerGradients result{output.tensor(), context.input_gradients().at(0).at(0), {}};

@@ -75,7 +75,7 @@ INTQ_INLINE nn::Value ModelProfiler::operator()(const CallInputs& inputs) {
     std::optional<ActivationWriter> writer;
     if (options_.save_activations) writer.emplace(model_.operators(), out_dir_, values);
     const auto run = model_.run(values);
-    OperatorCall call;
+    AnalysedCall call;
     while (run->next(call)) {
         infos_.add(call);
         if (writer) writer->add(call);

@@ -274,8 +274,8 @@ INTQ_INLINE void QuantAnalysis::run(const RunOptions& options) {
         const auto values = [&](const AnalysedModel& model) { return inputs.in_order(model.input_names()); };
         x_values.emplace(baseline_.operators(), of_baseline, values(baseline_));
         y_values.emplace(analysis_.operators(), of_analysis, values(analysis_));
-        hooks.baseline = [&](const OperatorCall& call) { x_values->add(call); };
-        hooks.analysis = [&](const OperatorCall& call) { y_values->add(call); };
+        hooks.baseline = [&](const AnalysedCall& call) { x_values->add(call); };
+        hooks.analysis = [&](const AnalysedCall& call) { y_values->add(call); };
     }
     detail::ComparisonOfModels comparison(baseline_, analysis_);
     comparison.run(inputs, hooks);

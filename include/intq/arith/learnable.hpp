@@ -29,7 +29,7 @@ template <Lanes L> struct LearnableTerms { typename L::f32 x, scale, zero_point;
 
 /// Gradients of y = fake_quantize(x) for lanes that each have their scale and zero point.
 ///
-///     steps, low, high      as Quantizer;  c = clamp(steps, low, high);  inside = low <= steps <= high
+///     steps, low, high      as LaneQuantizer;  c = clamp(steps, low, high);  inside = low <= steps <= high
 ///     d(x)          = fmul(dy, 1 inside, else 0)
 ///     d(scale)      = fmul(fmul(fmul(dy, fma(c, s, -x)), fdiv(1, s)), g) inside, else fmul(fmul(dy, c), g)
 ///     d(zero_point) = 0 inside, else fmul(fmul(-dy, s), g)
@@ -38,14 +38,14 @@ template <Lanes L> struct LearnableTerms { typename L::f32 x, scale, zero_point;
 ///
 /// @tparam L     scalar_lanes for the specification, the lanes of a backend for a kernel's body
 /// @tparam Rule  a FixedQuantizeRule
-/// @pre dy is finite; preconditions as Quantizer
+/// @pre dy is finite; preconditions as LaneQuantizer
 ///
 /// Result   the bits of PyTorch's terms where the rule is the default one
 /// Source   Esser et al. 2020; PyTorch _fake_quantize_learnable_per_tensor_affine and _per_channel_affine
 template <Lanes L, class Rule> struct LearnableGradient {
     using f32 = typename L::f32;
 
-    Quantizer<L, Rule> quantizer;
+    LaneQuantizer<L, Rule> quantizer;
     f32 grad_factor;
 
     INTQ_ALWAYS_INLINE constexpr LearnableTerms<L> terms(f32 x, f32 grad_out) const noexcept {
@@ -69,7 +69,8 @@ constexpr LearnableTerms<scalar_lanes> learnable_gradient(float x, float grad_ou
     return with_rule(rule, [&](auto fixed) {
         using Fixed = decltype(fixed);
         return LearnableGradient<scalar_lanes, Fixed>{
-            Quantizer<scalar_lanes, Fixed>::make(qparams.scale, qparams.zero_point, range.quant_min, range.quant_max),
+            LaneQuantizer<scalar_lanes, Fixed>::make(qparams.scale, qparams.zero_point, range.quant_min,
+                                                     range.quant_max),
             grad_factor}
             .terms(x, grad_out);
     });

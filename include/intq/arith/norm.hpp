@@ -20,7 +20,7 @@ inline namespace INTQ_CORE_ABI {
 enum class BatchNormOrder : std::uint8_t { conv, linear };
 
 /// Statistics and parameters of a batch norm, one value a channel.
-struct BatchNorm {
+struct BatchNormTerms {
     std::span<const float> mean{};
     std::span<const float> variance{};
     std::span<const float> gamma{};  // empty: all 1
@@ -64,7 +64,7 @@ constexpr float inverse_deviation(float variance, float epsilon) noexcept {
 /// @return ok; shape_mismatch of channels (statistics, bias or its result) or of weight; value_out_of_range of input
 ///         with the channel whose variance + epsilon is not positive and finite
 constexpr Status check_fold_batch_norm(const ChannelBlocks& weight, std::span<const float> weights,
-                                       std::span<const float> bias, const BatchNorm& norm,
+                                       std::span<const float> bias, const BatchNormTerms& norm,
                                        std::span<float> folded_weights, std::span<float> folded_bias) noexcept {
     const auto channels = static_cast<std::size_t>(weight.channels);
     const auto mismatch = [&](std::size_t given, std::size_t expected, Field field) {
@@ -105,7 +105,7 @@ constexpr Status check_fold_batch_norm(const ChannelBlocks& weight, std::span<co
 /// Cost     O(n)
 /// Source   PyTorch 2.6, torch/nn/utils/fusion.py; Jacob et al. 2018, section 3.2
 constexpr void fold_batch_norm(const ChannelBlocks& weight, std::span<const float> weights, std::span<const float> bias,
-                               const BatchNorm& norm, BatchNormOrder order, std::span<float> folded_weights,
+                               const BatchNormTerms& norm, BatchNormOrder order, std::span<float> folded_weights,
                                std::span<float> folded_bias) INTQ_NOEXCEPT {
     INTQ_ASSERT(check_fold_batch_norm(weight, weights, bias, norm, folded_weights, folded_bias).ok());
     const auto channels = static_cast<std::size_t>(weight.channels), inner = static_cast<std::size_t>(weight.inner);

@@ -167,15 +167,15 @@ inline namespace INTQ_ABI {
 /// @pre quant_min, quant_max and zero point within ±largest_quantized_code: then every bound is exact
 ///
 /// Result   the bits of PyTorch where the rule is the default one, a zero gradient's sign included
-template <Lanes L, class Rule> struct Quantizer {
+template <Lanes L, class Rule> struct LaneQuantizer {
     using f32 = typename L::f32;
     using i32 = typename L::i32;
 
     f32 scale, inverse, low, high;
     i32 zero_point;
 
-    static INTQ_ALWAYS_INLINE constexpr Quantizer make(f32 scale, i32 zero_point, std::int64_t quant_min,
-                                                       std::int64_t quant_max) noexcept {
+    static INTQ_ALWAYS_INLINE constexpr LaneQuantizer make(f32 scale, i32 zero_point, std::int64_t quant_min,
+                                                           std::int64_t quant_max) noexcept {
         return {scale, L::div(L::set(1.0f), scale),
                 L::to_f32(L::sub(L::set(static_cast<std::int32_t>(quant_min)), zero_point)),
                 L::to_f32(L::sub(L::set(static_cast<std::int32_t>(quant_max)), zero_point)), zero_point};
@@ -245,12 +245,12 @@ INTQ_ALWAYS_INLINE constexpr decltype(auto) with_rule(QuantizeRule rule, Functio
     return function(FixedQuantizeRule<Rounding::half_up, QuantizeBy::reciprocal>{});
 }
 
-/// q = clamp(R(x · (1/s)) + zp, qmin, qmax); NaN gives zp, ±inf the ends. Preconditions as Quantizer.
+/// q = clamp(R(x · (1/s)) + zp, qmin, qmax); NaN gives zp, ±inf the ends. Preconditions as LaneQuantizer.
 constexpr std::int32_t quantize(float x, ScaleZeroPoint qparams, CodeRange range = {},
                                 QuantizeRule rule = {}) noexcept {
     return with_rule(rule, [&](auto fixed) {
-        return Quantizer<scalar_lanes, decltype(fixed)>::make(qparams.scale, qparams.zero_point, range.quant_min,
-                                                              range.quant_max)
+        return LaneQuantizer<scalar_lanes, decltype(fixed)>::make(qparams.scale, qparams.zero_point, range.quant_min,
+                                                                  range.quant_max)
             .quantize(x);
     });
 }
@@ -269,8 +269,8 @@ constexpr float fake_quantize(float x, ScaleZeroPoint qparams, CodeRange range =
 constexpr float fake_quantize_gradient(float x, float grad_out, ScaleZeroPoint qparams, CodeRange range = {},
                                        QuantizeRule rule = {}) noexcept {
     return with_rule(rule, [&](auto fixed) {
-        return Quantizer<scalar_lanes, decltype(fixed)>::make(qparams.scale, qparams.zero_point, range.quant_min,
-                                                              range.quant_max)
+        return LaneQuantizer<scalar_lanes, decltype(fixed)>::make(qparams.scale, qparams.zero_point, range.quant_min,
+                                                                  range.quant_max)
             .gradient(x, grad_out);
     });
 }

@@ -259,7 +259,7 @@ private:
         return layer_->dispatch("forward", inputs).tensor();
     }
     Tensor weight_gradient(std::span<const nn::Value> inputs, const nn::Value& output, const Tensor& gradient) {
-        const training::OperatorCall call{layer_.get(), nn::Arguments(inputs), &output, {}};
+        const training::FinishedCall call{layer_.get(), nn::Arguments(inputs), &output, {}};
         training::GradientContext context(call, std::span(&gradient, 1), rows_, std::vector<bool>(inputs.size()));
         row_->backward(context);
         for (const auto& [parameter, found] : context.parameter_gradients())

@@ -41,7 +41,7 @@ public:
 
 private:
     enum class Kind : std::uint8_t { one_of, both, begin, end, word_boundary, done };
-    struct Step {
+    struct Part {
         Kind kind = Kind::done;
         std::size_t next = 0, other = 0;  // steps; `other` for both
         std::bitset<256> bytes{};
@@ -52,7 +52,7 @@ private:
     void reach(std::size_t step, std::string_view name, std::size_t at, std::vector<std::size_t>& reached,
                std::vector<bool>& is_reached) const;
 
-    std::vector<Step> steps_;
+    std::vector<Part> steps_;
     std::size_t first_ = 0;
 };
 
@@ -96,7 +96,7 @@ private:
         throw Error("\"" + std::string(text_) + "\" is not a regular expression: " + what + " at position " +
                     std::to_string(at));
     }
-    std::size_t add(NamePattern::Step step) {
+    std::size_t add(NamePattern::Part step) {
         if (pattern_.steps_.size() == NamePattern::max_steps)
             fail(0, "more than " + std::to_string(NamePattern::max_steps) + " steps, counted");
         pattern_.steps_.push_back(step);
@@ -214,7 +214,7 @@ private:
         if (c == '^') return add({Kind::begin, next});
         if (c == '$') return add({Kind::end, next});
         if (c == '\\' && text_[at + 1] == 'b') return add({Kind::word_boundary, next});
-        NamePattern::Step step{Kind::one_of, next};
+        NamePattern::Part step{Kind::one_of, next};
         if (c == '.')
             step.bytes = ~bytes_of('\n');
         else if (c == '[')
@@ -305,7 +305,7 @@ INTQ_INLINE void NamePattern::reach(std::size_t step, std::string_view name, std
         waiting.pop_back();
         if (is_reached[i]) continue;
         is_reached[i] = true;
-        const Step& here = steps_[i];
+        const Part& here = steps_[i];
         const bool goes_on = here.kind == Kind::both || (here.kind == Kind::begin && at == 0) ||
                              (here.kind == Kind::end && at == name.size()) ||
                              (here.kind == Kind::word_boundary && (at > 0 && is_word(at - 1)) != is_word(at));

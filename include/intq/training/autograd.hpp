@@ -83,7 +83,7 @@ public:
     std::string first_non_finite() const;
 
 private:
-    struct Step {
+    struct TapedNode {
         const graph::Node* node;
         const GradientRow* row;  // null where no parameter depends on the node, and for placeholder and output
         std::span<const GradientRow> held{};  // of what the module holds: a weight quantizer's
@@ -96,14 +96,14 @@ private:
     std::span<const GradientRow> held_rows(const graph::Node& node, const nn::Module* module) const;
     void add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
                      const Tensor& gradient) const;
-    void step_back(const Step& step, NodeGradients& gradients, Gradients& result);
+    void step_back(const TapedNode& step, NodeGradients& gradients, Gradients& result);
     void add_to_parameter(Gradients& result, const Tensor& parameter, const Tensor& gradient) const;
     Error error(const graph::Node& node, const std::string& sentence) const;
 
     graph::GraphModule& model_;
     AutogradOptions options_;
     std::vector<GradientRow> rows_;
-    std::vector<Step> steps_;
+    std::vector<TapedNode> steps_;
     std::set<const graph::Node*> needed_;  // nodes whose gradient is of use
     std::map<const graph::Node*, nn::Value> values_;
     std::map<const std::byte*, std::string> parameter_names_;  // by memory: a parameter in two slots is one
@@ -148,7 +148,7 @@ INTQ_INLINE Autograd::Autograd(graph::GraphModule& model, AutogradOptions option
         const bool is_input = node->op() == graph::Op::placeholder;
         if (after || (is_input && options_.input_gradients) || (!is_input && trains(*node))) needed_.insert(node);
 
-        Step step{node, nullptr};
+        TapedNode step{node, nullptr};
         const bool computes = !is_input && node->op() != graph::Op::output && node->op() != graph::Op::get_attr;
         if (computes && is_needed(*node)) {
             const std::string op = graph::operator_of(*node, model_);
@@ -190,7 +190,7 @@ INTQ_INLINE nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
     nn::Tape tape;
     const auto keep = [&](const graph::Node& node, const nn::Value& value) {
         values_[&node] = value;
-        Step& step = steps_.at(next++);
+        TapedNode& step = steps_.at(next++);
         if (step.node != &node) throw Error("the graph was changed after its Autograd was made");
         const nn::Module* const module = step.row != nullptr ? graph::module_of(node, model_) : nullptr;
         step.kept = module != nullptr ? tape.take(*module) : nn::KeptValues();
@@ -228,7 +228,7 @@ INTQ_INLINE Gradients Autograd::backward(std::span<const Tensor> output_gradient
     result.inputs.resize(model_.graph().placeholders().size());
     NodeGradients gradients;
     for (std::size_t i = steps_.size(); i-- > 0;) {
-        const Step& step = steps_[i];
+        const TapedNode& step = steps_[i];
         if (step.node->op() == graph::Op::output) {
             const graph::Argument& output = step.node->args().at(0);
             const graph::ArgumentList items = output.list() != nullptr ? *output.list() : graph::ArgumentList{output};
@@ -244,7 +244,7 @@ INTQ_INLINE Gradients Autograd::backward(std::span<const Tensor> output_gradient
     return result;
 }
 
-INTQ_INLINE void Autograd::step_back(const Step& step, NodeGradients& gradients, Gradients& result) {
+INTQ_INLINE void Autograd::step_back(const TapedNode& step, NodeGradients& gradients, Gradients& result) {
     const graph::Node& node = *step.node;
     const std::vector<Tensor>& own = gradients.at(&node);
     if (node.op() == graph::Op::placeholder) {
@@ -262,7 +262,7 @@ INTQ_INLINE void Autograd::step_back(const Step& step, NodeGradients& gradients,
         argument.for_each_ref([&](const graph::NodeRef& ref) { any = any || is_needed(*ref.node); });
         wanted.push_back(any);
     }
-    const OperatorCall call{graph::module_of(node, model_), nn::Arguments(inputs), &values_.at(&node), step.kept};
+    const FinishedCall call{graph::module_of(node, model_), nn::Arguments(inputs), &values_.at(&node), step.kept};
     GradientContext context(call, own, step.held, std::move(wanted));
     try {
         step.row->backward(context);
@@ -328,7 +328,7 @@ INTQ_INLINE std::string Autograd::first_non_finite() const {
             return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
         });
     };
-    for (const Step& step : steps_) {
+    for (const TapedNode& step : steps_) {
         const auto value = values_.find(step.node);
         if (value != values_.end() && !is_finite(value->second)) return graph::describe(*step.node, model_.graph());
     }

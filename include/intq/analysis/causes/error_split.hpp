@@ -299,7 +299,7 @@ private:
     }
 
     Tensor baseline_output(std::size_t index) {
-        OperatorCall call;
+        AnalysedCall call;
         while (waiting_.count(index) == 0 && baseline_run_->next(call))
             if (!call.outputs.empty()) waiting_[call.index] = call.outputs.front();
         const auto found = waiting_.find(index);

@@ -373,7 +373,7 @@ INTQ_INLINE std::vector<QuantizerCase> quantizer_cases(const nn::ModulePtr& floa
     hooks.pair = [&](const LayerPair& pair, std::span<const Tensor> y, std::span<const Tensor>) {
         if (is_asked(pair.analysis) && !y.empty()) outputs[pair.analysis] = y.front().clone();
     };
-    hooks.baseline = [&](const OperatorCall& call) {
+    hooks.baseline = [&](const AnalysedCall& call) {
         for (const auto& [analysis, first] : first_of)
             if (first == call.index && is_asked(analysis))
                 for (const OperatorInput& input : call.inputs) operands[first].push_back(input.tensor);

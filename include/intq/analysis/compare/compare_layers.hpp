@@ -43,7 +43,7 @@ struct LayerComparison {
 using VisitPair =
     std::function<void(const LayerPair& pair, std::span<const Tensor> baseline, std::span<const Tensor> analysis)>;
 /// Sees a call of one of the two models.
-using VisitCall = std::function<void(const OperatorCall& call)>;
+using VisitCall = std::function<void(const AnalysedCall& call)>;
 
 /// What is done while two models run.
 struct SideBySideHooks {
@@ -89,7 +89,7 @@ public:
 
     /// One operator further; false at the end.
     bool step() {
-        OperatorCall call;
+        AnalysedCall call;
         if (!run_->next(call)) return false;
         if (visit_) visit_(call);
         last_ = call.index;
@@ -171,11 +171,11 @@ public:
 
     void run(const CallInputs& inputs, const SideBySideHooks& hooks) {
         SideBySideHooks all = hooks;
-        all.baseline = [&](const OperatorCall& call) {
+        all.baseline = [&](const AnalysedCall& call) {
             of_baseline_.add(call);
             if (hooks.baseline) hooks.baseline(call);
         };
-        all.analysis = [&](const OperatorCall& call) {
+        all.analysis = [&](const AnalysedCall& call) {
             of_analysis_.add(call);
             note_output(call);
             if (hooks.analysis) hooks.analysis(call);
@@ -196,7 +196,7 @@ public:
     const OpRunningInfoManager& of_analysis() const noexcept { return of_analysis_; }
 
 private:
-    void note_output(const OperatorCall& call) {
+    void note_output(const AnalysedCall& call) {
         if (call.outputs.empty()) return;
         for (LayerComparison& layer : layers_)
             if (layer.pair.analysis == call.index) {

@@ -50,7 +50,7 @@ public:
     explicit OpRunningInfoManager(const std::vector<AnalysedOperator>& operators, KeptNumbers kept = {},
                                   std::filesystem::path out_dir = {});
 
-    void add(const OperatorCall& call);
+    void add(const AnalysedCall& call);
     const std::vector<OpRunningInfo>& infos() const noexcept { return infos_; }
     /// The numbers of a tensor: of an input those of the output that it is.
     const TensorInfo& numbers_of(const TensorInfo& info) const;
@@ -212,7 +212,7 @@ INTQ_INLINE void OpRunningInfoManager::add(OpRunningInfo& info, const std::strin
     });
 }
 
-INTQ_INLINE void OpRunningInfoManager::add(const OperatorCall& call) {
+INTQ_INLINE void OpRunningInfoManager::add(const AnalysedCall& call) {
     OpRunningInfo& info = infos_.at(call.index);
     const auto name_of_item = [](const char* name, std::size_t i, std::size_t count) {
         return count == 1 ? std::string(name) : name + ("_" + std::to_string(i));

@@ -39,7 +39,7 @@ struct OperatorInput {
 
 /// What an operator was given, and what it gave: real values, which carry their qparams where they lie on a grid.
 /// Behind an operator with a quantizer, the output is that of the quantizer.
-struct OperatorCall {
+struct AnalysedCall {
     std::size_t index = 0;  // of operators()
     std::vector<OperatorInput> inputs{};
     std::vector<Tensor> outputs{};
@@ -51,7 +51,7 @@ class ModelRun {
 public:
     virtual INTQ_INLINE ~ModelRun();
     /// Goes on behind the next operator; false at the end of the model.
-    virtual bool next(OperatorCall& call) = 0;
+    virtual bool next(AnalysedCall& call) = 0;
     /// What the model returns; asked at the end. Goes on to the end where the run is not there.
     virtual nn::Value output() = 0;
 };

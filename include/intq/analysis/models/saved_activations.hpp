@@ -30,7 +30,7 @@ public:
     ActivationWriter(const std::vector<AnalysedOperator>& operators, std::filesystem::path folder,
                      const std::vector<nn::Value>& inputs);
 
-    void add(const OperatorCall& call);
+    void add(const AnalysedCall& call);
 
 private:
     const std::vector<AnalysedOperator>& operators_;
@@ -169,8 +169,8 @@ class SavedRun : public ModelRun {
 public:
     explicit SavedRun(const SavedSource& source) : source_(source) {}
 
-    bool next(OperatorCall& call) override {
-        call = OperatorCall();
+    bool next(AnalysedCall& call) override {
+        call = AnalysedCall();
         if (next_ == source_.files().size()) return false;
         const std::filesystem::path& file = source_.files()[next_];
         const io::Safetensors content = io::read_safetensors(file);
@@ -257,7 +257,7 @@ INTQ_INLINE ActivationWriter::ActivationWriter(const std::vector<AnalysedOperato
     io::make_folder(folder_);
 }
 
-INTQ_INLINE void ActivationWriter::add(const OperatorCall& call) {
+INTQ_INLINE void ActivationWriter::add(const AnalysedCall& call) {
     const AnalysedOperator& op = operators_.at(call.index);
     io::Safetensors content;
     content.metadata = {{"format", detail::activation_format},

@@ -31,9 +31,9 @@ namespace detail {
 
 /// The quantizer of one channel in all lanes.
 template <class L, class Rule>
-INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> quantizer_of(const QParams& qparams, index_t channel) {
-    return arith::Quantizer<L, Rule>::make(scale_of<L>(qparams, channel), zero_point_of<L>(qparams, channel),
-                                           qparams.quant_min(), qparams.quant_max());
+INTQ_ALWAYS_INLINE arith::LaneQuantizer<L, Rule> quantizer_of(const QParams& qparams, index_t channel) {
+    return arith::LaneQuantizer<L, Rule>::make(scale_of<L>(qparams, channel), zero_point_of<L>(qparams, channel),
+                                               qparams.quant_min(), qparams.quant_max());
 }
 
 /// The quantizers of the channels of a piece, in memory, so that their division is done once.
@@ -45,15 +45,15 @@ template <class L, class Rule> struct QuantizerPiece {
     void fill(const QParams& qparams, index_t first, index_t count, index_t at) {
         pairs.fill(qparams, first, count, at);
         for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            const auto quantizer = arith::Quantizer<L, Rule>::make(load_floats<L>(pairs.scale + at + i, lanes),
-                                                                   load_codes<L>(pairs.zero_point + at + i, lanes),
-                                                                   qparams.quant_min(), qparams.quant_max());
+            const auto quantizer = arith::LaneQuantizer<L, Rule>::make(load_floats<L>(pairs.scale + at + i, lanes),
+                                                                       load_codes<L>(pairs.zero_point + at + i, lanes),
+                                                                       qparams.quant_min(), qparams.quant_max());
             store_floats<L>(inverse + at + i, quantizer.inverse, lanes);
             store_floats<L>(low + at + i, quantizer.low, lanes);
             store_floats<L>(high + at + i, quantizer.high, lanes);
         });
     }
-    INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> at(index_t i, index_t lanes) const {
+    INTQ_ALWAYS_INLINE arith::LaneQuantizer<L, Rule> at(index_t i, index_t lanes) const {
         return {load_floats<L>(pairs.scale + i, lanes), load_floats<L>(inverse + i, lanes),
                 load_floats<L>(low + i, lanes), load_floats<L>(high + i, lanes),
                 load_codes<L>(pairs.zero_point + i, lanes)};
@@ -64,9 +64,9 @@ template <class L, class Rule> struct QuantizerPiece {
 template <class L, class Rule> struct SymmetricPiece {
     static constexpr bool is_symmetric = true;
     const QuantizerPiece<L, Rule>& piece;
-    arith::Quantizer<L, Rule> shared;
+    arith::LaneQuantizer<L, Rule> shared;
 
-    INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> at(index_t i, index_t lanes) const {
+    INTQ_ALWAYS_INLINE arith::LaneQuantizer<L, Rule> at(index_t i, index_t lanes) const {
         return {load_floats<L>(piece.pairs.scale + i, lanes), load_floats<L>(piece.inverse + i, lanes), shared.low,
                 shared.high, shared.zero_point};
     }
@@ -85,8 +85,8 @@ INTQ_ALWAYS_INLINE void for_each_quantizer_piece(const QParams& qparams, index_t
         return;
     }
     const SymmetricPiece<L, Rule> symmetric{
-        piece, arith::Quantizer<L, Rule>::make(L::set(1.0f), L::set(std::int32_t{0}), qparams.quant_min(),
-                                               qparams.quant_max())};
+        piece, arith::LaneQuantizer<L, Rule>::make(L::set(1.0f), L::set(std::int32_t{0}), qparams.quant_min(),
+                                                   qparams.quant_max())};
     for_each_piece(channels, rows, fill,
                    [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA { body(offset, count, symmetric); });
 }

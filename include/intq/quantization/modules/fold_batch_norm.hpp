@@ -67,9 +67,9 @@ INTQ_INLINE void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm)
         const auto channel_values = [&](const char* name) {
             return of_group(norm.tensor(name).flat<float>(), g, channels);
         };
-        const arith::BatchNorm statistics{channel_values("running_mean"), channel_values("running_var"),
-                                          channel_values("weight"), channel_values("bias"),
-                                          static_cast<float>(norm.options().eps)};
+        const arith::BatchNormTerms statistics{channel_values("running_mean"), channel_values("running_var"),
+                                               channel_values("weight"), channel_values("bias"),
+                                               static_cast<float>(norm.options().eps)};
         const auto old_bias_values =
             old_bias.defined() ? of_group(old_bias.flat<float>(), g, channels) : std::span<const float>();
         const auto from = of_group(old_weight.flat<float>(), g, blocks.size());

@@ -33,7 +33,7 @@ struct GradientRow {
 };
 
 /// A call of an operator, as the forward pass left it.
-struct OperatorCall {
+struct FinishedCall {
     nn::Module* module = nullptr;  // null for a function or method
     nn::Arguments inputs;
     const nn::Value* output = nullptr;
@@ -48,7 +48,7 @@ public:
     ///                   nothing depends on that tensor
     /// @param wanted     whether the gradient of an argument is of use; empty: of all
     /// @param rows       the table, or the rows of it that an operator needs which holds others (held_quantizer_row)
-    GradientContext(const OperatorCall& call, std::span<const Tensor> gradients, std::span<const GradientRow> rows,
+    GradientContext(const FinishedCall& call, std::span<const Tensor> gradients, std::span<const GradientRow> rows,
                     std::vector<bool> wanted = {});
 
     nn::Module& module() const;
@@ -84,7 +84,7 @@ public:
 private:
     [[noreturn]] void throw_other_type() const;
 
-    const OperatorCall& call_;
+    const FinishedCall& call_;
     std::span<const Tensor> gradients_;
     std::span<const GradientRow> rows_;
     std::vector<bool> wanted_;
@@ -121,7 +121,7 @@ void check_gradient_shape(const Shape& gradient, const Shape& expected);
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE GradientContext::GradientContext(const OperatorCall& call, std::span<const Tensor> gradients,
+INTQ_INLINE GradientContext::GradientContext(const FinishedCall& call, std::span<const Tensor> gradients,
                                              std::span<const GradientRow> rows, std::vector<bool> wanted)
     : call_(call), gradients_(gradients), rows_(rows), wanted_(std::move(wanted)), inputs_(call.inputs.size()) {}
 

@@ -117,8 +117,8 @@ public:
         source.simulation().begin(input_tensors(inputs));
     }
 
-    bool next(OperatorCall& call) override {
-        call = OperatorCall();
+    bool next(AnalysedCall& call) override {
+        call = AnalysedCall();
         const auto& nodes = simulation().quantized().nodes;
         while (step_ < nodes.size()) {
             const quantization::QuantizedNode& node = nodes[step_];
@@ -154,7 +154,7 @@ private:
         return tensors;
     }
 
-    static void add_parameters(const quantization::QuantizedNode& node, OperatorCall& call) {
+    static void add_parameters(const quantization::QuantizedNode& node, AnalysedCall& call) {
         const auto* step = node.as<quantization::WeightedStep>();
         if (step == nullptr) return;
         Tensor weight = step->weight;
@@ -272,8 +272,8 @@ public:
         if (source.tail() != nullptr) tail_ = source.tail()->run({outputs_.front()});
     }
 
-    bool next(OperatorCall& call) override {
-        call = OperatorCall();
+    bool next(AnalysedCall& call) override {
+        call = AnalysedCall();
         const auto& last = source_.last_instructions();
         if (next_ < last.size()) {
             call.index = next_;
@@ -294,7 +294,7 @@ public:
 private:
     const runtime::Program& program() const { return source_.model().program().program(); }
 
-    void add_input(std::int32_t tensor, OperatorCall& call) const {
+    void add_input(std::int32_t tensor, AnalysedCall& call) const {
         const auto found = source_.producers().find(tensor);
         call.inputs.push_back({real(tensor), found == source_.producers().end() ? OperatorInput::none : found->second});
     }

@@ -84,7 +84,7 @@ class GraphModelRun : public ModelRun {
 public:
     GraphModelRun(const GraphSource& source, std::vector<nn::Value> inputs);
 
-    INTQ_INLINE bool next(OperatorCall& call) override;
+    INTQ_INLINE bool next(AnalysedCall& call) override;
     INTQ_INLINE nn::Value output() override;
 
 private:
@@ -243,9 +243,9 @@ INTQ_INLINE std::vector<nn::Named<Tensor>> parameters_of(const nn::Module* modul
     return parameters;
 }
 
-INTQ_INLINE bool GraphModelRun::next(OperatorCall& call) {
+INTQ_INLINE bool GraphModelRun::next(AnalysedCall& call) {
     nn::Module& root = *source_.graph();
-    call = OperatorCall();
+    call = AnalysedCall();
     while (!run_.is_done()) {
         const graph::Node& node = run_.next();
         const auto index = source_.operator_at(node);

@@ -217,7 +217,7 @@ INTQ_INLINE Tensor weight_quantizer_gradient(GradientContext& context, const qua
     const std::span<const GradientRow> row = held_quantizer_row(context.rows(), &context.module());
     const std::array<nn::Value, 1> inputs{observed};
     const nn::Value output(rounded);
-    const OperatorCall call{&quantizer, nn::Arguments(inputs), &output, {}};
+    const FinishedCall call{&quantizer, nn::Arguments(inputs), &output, {}};
     GradientContext inner(call, std::span(&gradient, 1), context.rows());
     row.front().backward(inner);
     for (const auto& [parameter, own] : inner.parameter_gradients()) context.add_parameter(parameter, own);

@@ -192,7 +192,7 @@ INTQ_INLINE void grid_choice_backward(GradientContext& context) {
     const std::span<const GradientRow> row = held_quantizer_row(context.rows(), &choice);
     const std::array<nn::Value, 1> inputs{context.inputs()[0]};
     const nn::Value output(context.output());
-    const OperatorCall call{&own, nn::Arguments(inputs), &output, {}};
+    const FinishedCall call{&own, nn::Arguments(inputs), &output, {}};
     GradientContext inner(call, std::span(&context.gradient(), 1), context.rows());
     row.front().backward(inner);
     context.add_input(0, inner.input_gradients().at(0).at(0));

@@ -69,11 +69,11 @@ INTQ_INLINE std::string operand(NodeExport& node, std::size_t i) {
     return node.number(i == 0 ? "left" : "right", static_cast<float>(node.argument(i).constant.number()));
 }
 
-INTQ_INLINE void plain(NodeExport& node) { node.set_result(node.add(node.word(), {node.value()})); }
+INTQ_INLINE void plain(NodeExport& node) { node.set_result(node.add(node.op_type(), {node.value()})); }
 
 INTQ_INLINE std::string write_binary(NodeExport& node) {
     std::string left = operand(node, 0), right = operand(node, 1);
-    return node.add(node.word(), {std::move(left), std::move(right)});
+    return node.add(node.op_type(), {std::move(left), std::move(right)});
 }
 
 INTQ_INLINE void binary(NodeExport& node) { node.set_result(write_binary(node)); }
@@ -148,16 +148,16 @@ INTQ_INLINE std::string write_unary(NodeExport& node) {
         case TableFunction::log:
         case TableFunction::sqrt:
         case TableFunction::reciprocal:
-            return node.add(node.word(), {node.value()});
+            return node.add(node.op_type(), {node.value()});
         case TableFunction::leaky_relu:
         case TableFunction::elu:
-            return node.add(node.word(), {node.value()},
+            return node.add(node.op_type(), {node.value()},
                             {number_attribute("alpha", static_cast<float>(call.parameter))});
         case TableFunction::hard_sigmoid:
             return write_hard_sigmoid(node, call.parameter);
         case TableFunction::hard_swish:
             node.need(14, "HardSwish");
-            return node.add(node.word(), {node.value()});
+            return node.add(node.op_type(), {node.value()});
         case TableFunction::gelu_erf:
             return write_gelu(node, "none");
         case TableFunction::gelu_tanh:

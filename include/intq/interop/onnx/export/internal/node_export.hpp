@@ -99,7 +99,7 @@ public:
 
     /// Adds the node that stands for the call; the first such node has the call's name.
     /// The ONNX operator that the call's row in graph/operator_rows.hpp names first.
-    std::string word() const;
+    std::string op_type() const;
     std::string add(const std::string& op_type, std::vector<std::string> inputs,
                     std::vector<Attribute> attributes = {});
     std::vector<std::string> add_tuple(const std::string& op_type, std::vector<std::string> inputs,
@@ -239,7 +239,7 @@ INTQ_INLINE const std::string& NodeExport::name() {
     return name_;
 }
 
-INTQ_INLINE std::string NodeExport::word() const {
+INTQ_INLINE std::string NodeExport::op_type() const {
     const graph::OperatorRow* const row = graph::find_operator_row(call_.op);
     if (row == nullptr || row->onnx.empty()) throw error("no ONNX operator is known of " + call_.op);
     return std::string(graph::first_word(row->onnx));
