@@ -11,44 +11,37 @@
 #include "intq/arith/quantize.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/fake_quantize/internal/learnable_fake_quantize.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Rounds to a grid whose scale is a parameter.
 ///
-/// The observer gives the first scale: while rounding is off (calibration), or at the first forward if there was no
-/// calibration. From then on each forward takes scale = max(|scale|, eps), so that no step of an optimizer can leave
-/// the parameter without meaning. The zero point learns in the affine scheme alone; it is kept as a real number and
-/// rounded to a code where it is used.
+/// The observer gives the first scale, and each forward behind calibration takes scale = max(|scale|, eps); see
+/// LearnableFakeQuantize. The zero point learns in the affine scheme alone; it is kept as a real number and rounded to
+/// a code where it is used.
 ///
 /// Source   Esser et al. 2020; docs/torch_semantics.md section 3 (Horizon's form; PyTorch's _LearnableFakeQuantize)
-class LSQFakeQuantize : public nn::Cloneable<LSQFakeQuantize, FakeQuantize> {
+class LSQFakeQuantize : public nn::Cloneable<LSQFakeQuantize, LearnableFakeQuantize> {
 public:
     explicit LSQFakeQuantize(const FakeQuantizeOptions& options);
     static QuantizerConfig with_args(const QuantizerArguments& arguments);
 
     std::string type_name() const override { return "LSQFakeQuantize"; }
-    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     bool learns_zero_point() const noexcept { return options().observer_options.scheme == arith::QuantScheme::affine; }
     /// The grid of the next forward: scale and zero point as it will constrain them.
     INTQ_INLINE OwnedQParams qparams() const override;
-    bool learns_qparams() const noexcept override { return true; }
     /// Factor of the gradients of scale and zero point.
     float grad_factor(const Tensor& x) const;
 
 protected:
-    bool is_observing() const override {
-        return observer_enabled() && !has_given_qparams() && (!fake_quant_enabled() || !has_qparams());
-    }
+    float least_value() const noexcept override { return options().observer_options.eps; }
+    INTQ_INLINE void keep_in_range() override;
     INTQ_INLINE void store(const OwnedQParams& qparams) override;
     INTQ_INLINE void check_state() const override;
     INTQ_INLINE void adapt_scale(std::vector<nn::Named<Tensor>>& state) const override;
-
-private:
-    float constrained(float scale) const noexcept;
-    void keep_in_range();
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -68,9 +61,8 @@ private:
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE LSQFakeQuantize::LSQFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
-    remove_scale_buffers();
-    add_parameter("scale", Tensor());
+INTQ_INLINE LSQFakeQuantize::LSQFakeQuantize(const FakeQuantizeOptions& options)
+    : Cloneable(options, "scale", Tensor()) {
     if (learns_zero_point()) {
         add_parameter("zero_point", Tensor());
     } else {
@@ -82,28 +74,13 @@ INTQ_INLINE QuantizerConfig LSQFakeQuantize::with_args(const QuantizerArguments&
     return QuantizerConfig{{}, fake_quantize_factory<LSQFakeQuantize>()}.with_args(arguments);
 }
 
-INTQ_INLINE nn::Value LSQFakeQuantize::forward(nn::Arguments arguments) {
-    if (is_observing()) {
-        observe(arguments.tensor(0));
-    } else if (has_qparams()) {
-        keep_in_range();
-    }
-    return pass(arguments.tensor(0));
-}
-
 INTQ_INLINE float LSQFakeQuantize::grad_factor(const Tensor& x) const {
     const auto steps = static_cast<double>(x.size()) * static_cast<double>(options().observer_options.highest());
     return options().use_grad_scaling && steps > 0 ? static_cast<float>(1.0 / std::sqrt(steps)) : 1.0f;
 }
 
-INTQ_INLINE float LSQFakeQuantize::constrained(float scale) const noexcept {
-    return (std::max)(std::fabs(scale), options().observer_options.eps);
-}
-
 INTQ_INLINE OwnedQParams LSQFakeQuantize::qparams() const {
     if (!has_qparams()) return FakeQuantize::qparams();
-    std::vector<float> scales;
-    for (const float scale : tensor("scale").flat<float>()) scales.push_back(constrained(scale));
     const ObserverOptions& range = options().observer_options;
     std::vector<std::int32_t> codes;
     const Tensor& zero_point = tensor("zero_point");
@@ -114,7 +91,7 @@ INTQ_INLINE OwnedQParams LSQFakeQuantize::qparams() const {
         const auto given = zero_point.flat<std::int32_t>();
         codes.assign(given.begin(), given.end());
     }
-    return grid(scales, codes);
+    return grid(constrained(), codes);
 }
 
 INTQ_INLINE void LSQFakeQuantize::store(const OwnedQParams& qparams) {
@@ -152,7 +129,7 @@ INTQ_INLINE void LSQFakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& st
 }
 
 INTQ_INLINE void LSQFakeQuantize::keep_in_range() {
-    for (float& scale : tensor("scale").flat<float>()) scale = constrained(scale);
+    LearnableFakeQuantize::keep_in_range();
     if (!learns_zero_point()) return;
     const auto low = static_cast<float>(options().observer_options.lowest());
     const auto high = static_cast<float>(options().observer_options.highest());

@@ -9,6 +9,7 @@
 
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/fake_quantize/internal/learnable_fake_quantize.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -27,37 +28,27 @@ inline namespace INTQ_HOSTED_ABI {
 /// code, so elements above alpha could not change it.
 ///
 /// Source   Choi et al. 2018; docs/torch_semantics.md section 4
-class PACTFakeQuantize : public nn::Cloneable<PACTFakeQuantize, FakeQuantize> {
+class PACTFakeQuantize : public nn::Cloneable<PACTFakeQuantize, LearnableFakeQuantize> {
 public:
     /// Throws for an affine scheme, and an alpha that is not positive and finite.
     explicit PACTFakeQuantize(const FakeQuantizeOptions& options);
     static QuantizerConfig with_args(const QuantizerArguments& arguments);
 
     std::string type_name() const override { return "PACTFakeQuantize"; }
-    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     /// The bound of a channel.
     ///
     /// @pre has_qparams()
     float alpha(index_t channel = 0) const { return tensor("alpha").flat<float>()[static_cast<std::size_t>(channel)]; }
-    /// False per channel until data said where they start.
-    bool has_qparams() const override { return tensor("alpha").defined(); }
     /// The grid of the next forward: that of alpha as it will constrain it.
     INTQ_INLINE OwnedQParams qparams() const override;
-    bool learns_qparams() const noexcept override { return true; }
     INTQ_INLINE void check_grid(const OwnedQParams& grid) const override;
 
 protected:
     INTQ_INLINE void check_state() const override;
-    bool is_observing() const override {
-        return observer_enabled() && !has_given_qparams() && (!fake_quant_enabled() || !has_qparams());
-    }
+    float least_value() const noexcept override { return options().observer_options.eps * half_range(); }
     INTQ_INLINE void store(const OwnedQParams& qparams) override;
     INTQ_INLINE void adapt_scale(std::vector<nn::Named<Tensor>>& state) const override;
-
-private:
-    float constrained(float alpha) const noexcept;
-    void keep_in_range();
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -66,7 +57,6 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_fake_quantize)
 
-#    include <algorithm>
 #    include <cmath>
 #    include <cstdint>
 
@@ -77,26 +67,17 @@ private:
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE PACTFakeQuantize::PACTFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
+INTQ_INLINE PACTFakeQuantize::PACTFakeQuantize(const FakeQuantizeOptions& options)
+    : Cloneable(options, "alpha",
+                options.observer_options.ch_axis >= 0 ? Tensor() : Tensor::full(Shape(1), options.alpha)) {
     if (options.observer_options.scheme == arith::QuantScheme::affine)
         throw Error("PACTFakeQuantize: the scheme must be symmetric; alpha bounds both sides");
     if (!(options.alpha > 0.0f && std::isfinite(options.alpha)))
         throw Error("PACTFakeQuantize: alpha must be positive, given " + std::to_string(options.alpha));
-    remove_scale_buffers();
-    add_parameter("alpha", options.observer_options.ch_axis >= 0 ? Tensor() : Tensor::full(Shape(1), options.alpha));
 }
 
 INTQ_INLINE QuantizerConfig PACTFakeQuantize::with_args(const QuantizerArguments& arguments) {
     return QuantizerConfig{{}, fake_quantize_factory<PACTFakeQuantize>()}.with_args(arguments);
-}
-
-INTQ_INLINE nn::Value PACTFakeQuantize::forward(nn::Arguments arguments) {
-    if (is_observing()) {
-        observe(arguments.tensor(0));
-    } else if (has_qparams()) {
-        keep_in_range();
-    }
-    return pass(arguments.tensor(0));
 }
 
 INTQ_INLINE OwnedQParams PACTFakeQuantize::qparams() const {
@@ -104,10 +85,8 @@ INTQ_INLINE OwnedQParams PACTFakeQuantize::qparams() const {
     const ObserverOptions& range = options().observer_options;
     const arith::RangeRule rule{range.lowest(), range.highest(), arith::QuantScheme::symmetric, 0, range.eps};
     std::vector<float> scales;
-    for (const float alpha : tensor("alpha").flat<float>()) {
-        const float bound = constrained(alpha);
+    for (const float bound : constrained())
         scales.push_back(value_or_throw(arith::qparams_from_range(-bound, bound, rule), type_name()).scale);
-    }
     return grid(scales, {});
 }
 
@@ -147,14 +126,6 @@ INTQ_INLINE void PACTFakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& s
     for (float& value : scale->value.flat<float>()) value *= half_range();
     if (detail::entry_of(state, "zero_point") != nullptr)
         throw Error("PACTFakeQuantize: the state has zero points, and alpha bounds both sides alike");
-}
-
-INTQ_INLINE float PACTFakeQuantize::constrained(float alpha) const noexcept {
-    return (std::max)(std::fabs(alpha), options().observer_options.eps * half_range());
-}
-
-INTQ_INLINE void PACTFakeQuantize::keep_in_range() {
-    for (float& alpha : tensor("alpha").flat<float>()) alpha = constrained(alpha);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -117,59 +117,61 @@ INTQ_INLINE LearnableGradients learnable_fake_quantize_gradient(const Tensor& x,
 
 namespace detail {
 
-/// The grid of the forward pass: its output carries it. None where it did not round.
-INTQ_INLINE const OwnedQParams* grid_of(GradientContext& context) {
+/// Calls backward(grid) with the grid of the forward pass, which its output carries. Where that did not round, the
+/// gradient passes as it is.
+template <class Backward> void through_grid(GradientContext& context, const Backward& backward) {
     const auto& quantizer = context.module_as<quantization::Quantizer>();
     const auto& qparams = context.output().qparams();
-    return quantizer.is_rounding() && qparams ? &*qparams : nullptr;
+    if (!quantizer.is_rounding() || !qparams) return context.add_input(0, context.gradient());
+    backward(*qparams);
 }
 
 INTQ_INLINE void fake_quantize_backward(GradientContext& context) {
-    const OwnedQParams* grid = grid_of(context);
-    if (grid == nullptr) return context.add_input(0, context.gradient());
-    const auto& quantizer = context.module_as<quantization::Quantizer>();
-    context.add_input(0, fake_quantize_gradient(context.input(0), context.gradient(), *grid, quantizer.rule(),
-                                                quantizer.saturates()));
+    through_grid(context, [&](const OwnedQParams& grid) {
+        const auto& quantizer = context.module_as<quantization::Quantizer>();
+        context.add_input(0, fake_quantize_gradient(context.input(0), context.gradient(), grid, quantizer.rule(),
+                                                    quantizer.saturates()));
+    });
 }
 
 INTQ_INLINE void lsq_backward(GradientContext& context) {
-    const OwnedQParams* grid = grid_of(context);
-    if (grid == nullptr) return context.add_input(0, context.gradient());
-    const auto& quantizer = context.module_as<quantization::LSQFakeQuantize>();
-    LearnableGradients gradients = learnable_fake_quantize_gradient(
-        context.input(0), context.gradient(), *grid, quantizer.rule(), quantizer.grad_factor(context.input(0)));
-    context.add_input(0, gradients.input);
-    const auto own = quantizer.tensor("scale").flat<float>();
-    const auto learnt = gradients.scale.flat<float>();
-    for (std::size_t c = 0; c < learnt.size(); ++c)
-        if (grid->scales[c] != own[c]) learnt[c] = 0.0f;
-    context.add_parameter(quantizer.tensor("scale"), gradients.scale);
-    if (quantizer.learns_zero_point()) context.add_parameter(quantizer.tensor("zero_point"), gradients.zero_point);
+    through_grid(context, [&](const OwnedQParams& grid) {
+        const auto& quantizer = context.module_as<quantization::LSQFakeQuantize>();
+        LearnableGradients gradients = learnable_fake_quantize_gradient(
+            context.input(0), context.gradient(), grid, quantizer.rule(), quantizer.grad_factor(context.input(0)));
+        context.add_input(0, gradients.input);
+        const auto own = quantizer.tensor("scale").flat<float>();
+        const auto learnt = gradients.scale.flat<float>();
+        for (std::size_t c = 0; c < learnt.size(); ++c)
+            if (grid.scales[c] != own[c]) learnt[c] = 0.0f;
+        context.add_parameter(quantizer.tensor("scale"), gradients.scale);
+        if (quantizer.learns_zero_point()) context.add_parameter(quantizer.tensor("zero_point"), gradients.zero_point);
+    });
 }
 
 INTQ_INLINE void pact_backward(GradientContext& context) {
-    const OwnedQParams* grid = grid_of(context);
-    if (grid == nullptr) return context.add_input(0, context.gradient());
-    const auto& quantizer = context.module_as<quantization::PACTFakeQuantize>();
-    const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
-    const std::vector<float> own = quantizer.qparams().scales;
-    const auto half_range = static_cast<float>(static_cast<double>(grid->quant_max - grid->quant_min) / 2.0);
-    const Shape blocks = tensor_detail::blocks_around(x, grid->axis);
-    Tensor dx = Tensor::empty(x.shape());
-    std::vector<double> sums(grid->scales.size());
-    const auto values = x.flat<float>(), gradients = dy.flat<float>();
-    const auto to = dx.flat<float>();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::size_t c = i / static_cast<std::size_t>(blocks[2]) % sums.size();
-        const bool is_raised = grid->scales[c] != own[c];
-        const float bound = is_raised ? grid->scales[c] * half_range : quantizer.alpha(static_cast<index_t>(c));
-        const bool above = values[i] > bound, below = values[i] < -bound;
-        to[i] = above || below ? 0.0f : gradients[i];
-        if (!is_raised && (above || below)) sums[c] += static_cast<double>(above ? gradients[i] : -gradients[i]);
-    }
-    context.add_input(0, dx);
-    context.add_parameter(quantizer.tensor("alpha"), Tensor::from(Shape(static_cast<index_t>(sums.size())),
-                                                                  std::vector<float>(sums.begin(), sums.end())));
+    through_grid(context, [&](const OwnedQParams& grid) {
+        const auto& quantizer = context.module_as<quantization::PACTFakeQuantize>();
+        const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+        const std::vector<float> own = quantizer.qparams().scales;
+        const auto half_range = static_cast<float>(static_cast<double>(grid.quant_max - grid.quant_min) / 2.0);
+        const Shape blocks = tensor_detail::blocks_around(x, grid.axis);
+        Tensor dx = Tensor::empty(x.shape());
+        std::vector<double> sums(grid.scales.size());
+        const auto values = x.flat<float>(), gradients = dy.flat<float>();
+        const auto to = dx.flat<float>();
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const std::size_t c = i / static_cast<std::size_t>(blocks[2]) % sums.size();
+            const bool is_raised = grid.scales[c] != own[c];
+            const float bound = is_raised ? grid.scales[c] * half_range : quantizer.alpha(static_cast<index_t>(c));
+            const bool above = values[i] > bound, below = values[i] < -bound;
+            to[i] = above || below ? 0.0f : gradients[i];
+            if (!is_raised && (above || below)) sums[c] += static_cast<double>(above ? gradients[i] : -gradients[i]);
+        }
+        context.add_input(0, dx);
+        context.add_parameter(quantizer.tensor("alpha"), Tensor::from(Shape(static_cast<index_t>(sums.size())),
+                                                                      std::vector<float>(sums.begin(), sums.end())));
+    });
 }
 
 INTQ_INLINE std::span<const GradientRow> held_quantizer_row(std::span<const GradientRow> rows,
