@@ -98,6 +98,7 @@ static_assert(detail::are_named(float_operators), "a row has another name than t
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
+#    include "intq/interop/tflite/internal/nodes/options.hpp"
 #    include "intq/interop/tflite/internal/nodes/window.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/io/describe.hpp"
@@ -132,41 +133,28 @@ INTQ_INLINE void convolve(FloatImport& node, const Window2d& window, std::int64_
              node.activation(activation_field));
 }
 
-template <class Options> Window2d conv_window(const FloatImport& node, const Dims& in, const Dims& weight) {
-    return padded_window(node.options(), in,
-                         {{weight[1], weight[2]},
-                          {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
-                          {},
-                          {node.option(Options::dilation_h, 1), node.option(Options::dilation_w, 1)}},
-                         Options::padding);
-}
-
 INTQ_INLINE void conv_2d(FloatImport& node) {
     const Dims in = image_dims(node, 0), w = image_dims(node, 1);  // OHWI
     if (w[3] < 1 || in[3] % w[3] != 0) throw Error("a weight of shape " + describe_dims(w) + " does not fit");
-    convolve(node, conv_window<fields::Conv2D>(node, in, w), in[3] / w[3], moved(node.elements(1), w, {0, 3, 1, 2}),
-             {w[0], w[3], w[1], w[2]}, fields::Conv2D::activation);
+    convolve(node, conv_window<fields::Conv2D>(node.options(), in, w), in[3] / w[3],
+             moved(node.elements(1), w, {0, 3, 1, 2}), {w[0], w[3], w[1], w[2]}, fields::Conv2D::activation);
 }
 
 INTQ_INLINE void depthwise_conv_2d(FloatImport& node) {
     const Dims in = image_dims(node, 0), w = image_dims(node, 1);  // (1, H, W, O)
     if (w[0] != 1 || in[3] < 1 || w[3] % in[3] != 0)
         throw Error("a depthwise weight of shape " + describe_dims(w) + " does not fit");
-    convolve(node, conv_window<fields::DepthwiseConv2D>(node, in, w), in[3], moved(node.elements(1), w, {3, 0, 1, 2}),
-             {w[3], 1, w[1], w[2]}, fields::DepthwiseConv2D::activation);
+    convolve(node, conv_window<fields::DepthwiseConv2D>(node.options(), in, w), in[3],
+             moved(node.elements(1), w, {3, 0, 1, 2}), {w[3], 1, w[1], w[2]}, fields::DepthwiseConv2D::activation);
 }
 
 INTQ_INLINE void transpose_conv(FloatImport& node) {
-    using Options = fields::TransposeConv;
     const Dims in = image_dims(node, 2), w = image_dims(node, 1), out = node.output().dims;  // OHWI
     if (out.size() != 4) throw Error("its output has the shape " + describe_dims(out) + ", expected 4 axes");
-    const Size2d stride{node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)};
-    throw_if_failed(check_window({{w[1], w[2]}, stride, {}, {1, 1}}, OpKind::conv2d), "its window");
-    const bool same = is_same(node.options(), Options::padding);
+    const auto [stride, rows, columns] = transposed_window(node.options(), in, w, out);
     Integers pads(4), more(2);
     for (std::size_t axis = 0; axis < 2; ++axis) {
-        const index_t step = axis == 0 ? stride.height : stride.width;
-        const auto [before, after] = around(in[axis + 1], out[axis + 1], w[axis + 1], step, same);
+        const auto [before, after] = axis == 0 ? rows : columns;
         const index_t reach = w[axis + 1] - 1;
         pads[axis] = reach - before;
         pads[axis + 2] = (std::max)(reach - after, index_t{0});
@@ -177,16 +165,14 @@ INTQ_INLINE void transpose_conv(FloatImport& node) {
     if (node.has(3)) inputs.push_back(node.floats("bias", node.elements(3), node.input(3).dims));
     node.set(node.node("ConvTranspose", std::move(inputs),
                        {{"output_padding", more}, {"pads", pads}, {"strides", Integers{stride.height, stride.width}}}),
-             node.activation(Options::activation));
+             node.activation(fields::TransposeConv::activation));
 }
 
 INTQ_INLINE void fully_connected(FloatImport& node) {
-    using Options = fields::FullyConnected;
     const Dims w = node.input(1).dims, in = node.input().dims;
     if (w.size() != 2 || w[1] < 1 || count_of(in) % w[1] != 0 || in.empty())
         throw Error("a weight of shape " + describe_dims(w) + " does not fit an input of shape " + describe_dims(in));
-    if (node.options().number<std::int8_t>(Options::weights_format, 0) != 0)
-        throw Error("weights in another order than rows of inputs are not supported");
+    require_rows_of_inputs(node.options());
     std::string x = node.in_file_order();
     if (in.size() != 2 || in[1] != w[1]) x = node.node("Reshape", {x, node.whole("rows", {count_of(in) / w[1], w[1]})});
     std::vector<std::string> inputs{x, node.floats("weight", node.elements(1), w)};
@@ -197,22 +183,16 @@ INTQ_INLINE void fully_connected(FloatImport& node) {
         y = node.node("Reshape", {y, node.whole("shape", Integers(out.begin(), out.end()))});
         y = node.permute(y, to_channels_second(out.size()));
     }
-    node.set(y, node.activation(Options::activation));
+    node.set(y, node.activation(fields::FullyConnected::activation));
 }
 
 INTQ_INLINE void pool(FloatImport& node, const char* op_type) {
-    using Options = fields::Pool2D;
-    const Window2d window = padded_window(node.options(), image_dims(node, 0),
-                                          {{node.option(Options::height, 0), node.option(Options::width, 0)},
-                                           {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
-                                           {},
-                                           {1, 1}},
-                                          Options::padding);
+    const Window2d window = pool_window(node.options(), image_dims(node, 0));
     node.set(node.node(op_type, {node.value()},
                        {{"kernel_shape", Integers{window.kernel.height, window.kernel.width}},
                         {"pads", pads_of(window.padding)},
                         {"strides", Integers{window.stride.height, window.stride.width}}}),
-             node.activation(Options::activation));
+             node.activation(fields::Pool2D::activation));
 }
 
 INTQ_INLINE void average_pool_2d(FloatImport& node) { pool(node, "AveragePool"); }
@@ -332,8 +312,7 @@ INTQ_INLINE std::string amounts_of(FloatImport& node) {
 INTQ_INLINE void pad(FloatImport& node) { node.set(node.node("Pad", {node.value(), amounts_of(node)})); }
 
 INTQ_INLINE void mirror_pad(FloatImport& node) {
-    if (node.options().number<std::int8_t>(fields::MirrorPad::mode, 0) != 0)
-        throw Error("its mode is not REFLECT; SYMMETRIC, which repeats the outermost cell, is not supported");
+    require_reflect(node.options());
     node.set(node.node("Pad", {node.value(), amounts_of(node)}, {{"mode", std::string("reflect")}}));
 }
 
@@ -348,17 +327,15 @@ INTQ_INLINE std::string resize(FloatImport& node, const char* mode, const char* 
 }
 
 INTQ_INLINE void resize_bilinear(FloatImport& node) {
-    using Options = fields::ResizeBilinear;
-    const bool corners = node.options().flag(Options::align_corners);
-    if (!corners && !node.options().flag(Options::half_pixel))
+    const auto [corners, half_pixel] = resize_places<fields::ResizeBilinear>(node.options());
+    if (!corners && !half_pixel)
         throw Error("it has neither half_pixel_centers nor align_corners, which is not supported");
     node.set(resize(node, "linear", corners ? "align_corners" : "half_pixel", nullptr));
 }
 
 INTQ_INLINE void resize_nearest_neighbor(FloatImport& node) {
-    using Options = fields::ResizeNearest;
-    if (node.options().flag(Options::align_corners)) throw Error("it has align_corners, which is not supported");
-    const bool half_pixel = node.options().flag(Options::half_pixel);
+    const auto [corners, half_pixel] = resize_places<fields::ResizeNearest>(node.options());
+    if (corners) throw Error("it has align_corners, which is not supported");
     node.set(
         resize(node, "nearest", half_pixel ? "half_pixel" : "asymmetric", half_pixel ? "round_prefer_ceil" : "floor"));
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// TFLite's windows: padding SAME and VALID. Layer: interop.
+// TFLite's windows, as an operator's options and extents say them. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_NODES_WINDOW_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_NODES_WINDOW_HPP
+
+#include <cstdint>
 
 #include "intq/core/op_params.hpp"
 #include "intq/interop/tflite/internal/nodes/operator_import.hpp"
@@ -11,15 +13,29 @@
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Whether an option says SAME; VALID is the other one.
-bool is_same(const io::FlatTable& options, int field);
-
-/// A window with the padding that the option says.
+/// A window with the padding, SAME or VALID, that the option says.
 ///
 ///     total = max((ceil(in / stride) - 1)·stride + dilation·(kernel - 1) + 1 - in, 0), half of it before, rounded down
 ///
 /// @param in  NHWC
 Window2d padded_window(const io::FlatTable& options, const Dims& in, Window2d window, int padding_field);
+
+/// The window of a convolution.
+///
+/// @tparam Options  fields::Conv2D or fields::DepthwiseConv2D
+/// @param weight    its kernel stands in axes 1 and 2
+template <class Options> Window2d conv_window(const io::FlatTable& options, const Dims& in, const Dims& weight) {
+    const auto option = [&](int field, std::int32_t otherwise) { return options.number(field, otherwise); };
+    return padded_window(options, in,
+                         {{weight[1], weight[2]},
+                          {option(Options::stride_h, 0), option(Options::stride_w, 0)},
+                          {},
+                          {option(Options::dilation_h, 1), option(Options::dilation_w, 1)}},
+                         Options::padding);
+}
+
+/// The window of an average or of a maximum.
+Window2d pool_window(const io::FlatTable& options, const Dims& in);
 
 /// Rows or columns around pixels that stand `stride` apart, so that a window without padding gives `out` of them.
 ///
@@ -27,7 +43,16 @@ Window2d padded_window(const io::FlatTable& options, const Dims& in, Window2d wi
 struct Around {
     index_t before, after;
 };
-Around around(index_t in, index_t out, index_t kernel, index_t stride, bool same);
+
+/// How far apart a transposed convolution puts its pixels, and the rows and columns around them.
+struct TransposedWindow {
+    Size2d stride;
+    Around rows, columns;
+};
+
+/// @param in, out  NHWC
+/// @param weight   OHWI
+TransposedWindow transposed_window(const io::FlatTable& options, const Dims& in, const Dims& weight, const Dims& out);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
@@ -41,11 +66,13 @@ Around around(index_t in, index_t out, index_t kernel, index_t stride, bool same
 
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_kind.hpp"
+#    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
 
+/// Whether an option says SAME; VALID is the other one.
 INTQ_INLINE bool is_same(const io::FlatTable& options, int field) {
     const auto rule = options.number<std::int8_t>(field, 0);
     if (rule != 0 && rule != static_cast<std::int8_t>(PaddingRule::valid))
@@ -69,11 +96,33 @@ INTQ_INLINE Window2d padded_window(const io::FlatTable& options, const Dims& in,
     return window;
 }
 
+INTQ_INLINE Window2d pool_window(const io::FlatTable& options, const Dims& in) {
+    using Options = fields::Pool2D;
+    const auto option = [&](int field) { return options.number<std::int32_t>(field, 0); };
+    return padded_window(options, in,
+                         {{option(Options::height), option(Options::width)},
+                          {option(Options::stride_h), option(Options::stride_w)},
+                          {},
+                          {1, 1}},
+                         Options::padding);
+}
+
 INTQ_INLINE Around around(index_t in, index_t out, index_t kernel, index_t stride, bool same) {
     const index_t cells = same ? (out + stride - 1) / stride : (out - kernel + stride) / stride;
     const index_t reach = (cells - 1) * stride + kernel - out;
     const index_t cut = reach > 0 ? reach / 2 : 0;
     return {kernel - 1 - cut, out + cut - 1 - (in - 1) * stride};
+}
+
+INTQ_INLINE TransposedWindow transposed_window(const io::FlatTable& options, const Dims& in, const Dims& weight,
+                                               const Dims& out) {
+    using Options = fields::TransposeConv;
+    const auto option = [&](int field) { return options.number<std::int32_t>(field, 0); };
+    const Size2d stride{option(Options::stride_h), option(Options::stride_w)};
+    throw_if_failed(check_window({{weight[1], weight[2]}, stride, {}, {1, 1}}, OpKind::conv2d), "its window");
+    const bool same = is_same(options, Options::padding);
+    return {stride, around(in[1], out[1], weight[1], stride.height, same),
+            around(in[2], out[2], weight[2], stride.width, same)};
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -35,6 +35,7 @@ void fully_connected(OperatorImport& node);
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/core/shape.hpp"
+#    include "intq/interop/tflite/internal/nodes/options.hpp"
 #    include "intq/interop/tflite/internal/nodes/window.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/interop/tflite/internal/read/model.hpp"
@@ -175,12 +176,7 @@ INTQ_INLINE void conv_2d(OperatorImport& node) {
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
     conv.weight = weight_codes(node, 1, {Shape(w[0], w[3], w[1], w[2]), w[1] * w[2] * w[3], 1, w[2] * w[3], w[3]});
     take_bias(node, 2, w[0], {fields::Conv2D::bias_type}, conv.given);
-    conv.window = padded_window(node.options(), in,
-                                {{w[1], w[2]},
-                                 {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
-                                 {},
-                                 {node.option(Options::dilation_h, 1), node.option(Options::dilation_w, 1)}},
-                                Options::padding);
+    conv.window = conv_window<Options>(node.options(), in, w);
     node.set(quantization::add_conv(node.builder(), node.x(), std::nullopt, conv, node.layer()));
 }
 
@@ -197,12 +193,7 @@ INTQ_INLINE void depthwise_conv_2d(OperatorImport& node) {
     conv.weight_qparams = weight_qparams(node.input(1), 3, w[3]);
     conv.weight = weight_codes(node, 1, {Shape(w[3], 1, w[1], w[2]), 1, 0, w[2] * w[3], w[3]});
     take_bias(node, 2, w[3], {}, conv.given);
-    conv.window = padded_window(node.options(), in,
-                                {{w[1], w[2]},
-                                 {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
-                                 {},
-                                 {node.option(Options::dilation_h, 1), node.option(Options::dilation_w, 1)}},
-                                Options::padding);
+    conv.window = conv_window<Options>(node.options(), in, w);
     node.set(quantization::add_conv(node.builder(), node.x(), std::nullopt, conv, node.layer()));
 }
 
@@ -217,22 +208,17 @@ INTQ_INLINE void transpose_conv(OperatorImport& node) {
     if (w[3] != in[3] || w[0] != out[3])
         throw Error("a weight of shape " + describe_dims(w) + " does not fit " + std::to_string(in[3]) + " input and " +
                     std::to_string(out[3]) + " output channels");
-    const index_t stride_h = node.option(Options::stride_h, 0), stride_w = node.option(Options::stride_w, 0);
-    const Window2d window{{w[1], w[2]}, {1, 1}, {}, {1, 1}};
-    throw_if_failed(check_window({{w[1], w[2]}, {stride_h, stride_w}, {}, {1, 1}}, OpKind::conv2d), "its window");
-    const bool same = is_same(node.options(), Options::padding);
-    const auto [top, bottom] = around(in[1], out[1], w[1], stride_h, same);
-    const auto [left, right] = around(in[2], out[2], w[2], stride_w, same);
+    const auto [stride, rows, columns] = transposed_window(node.options(), in, w, out);
     const OwnedQParams x = node.qparams(node.input(2));
     const std::int32_t spread = quantization::add_pad(
-        node.builder(), node.x(2), {{top, left, bottom, right}, {stride_h, stride_w}, x.zero_points[0]},
+        node.builder(), node.x(2), {{rows.before, columns.before, rows.after, columns.after}, stride, x.zero_points[0]},
         node.layer("spread"));
     quantization::ConvLayer conv = layer_of(node, OpKind::conv2d, node.activation(Options::activation));
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
     conv.weight =
         weight_codes(node, 1, {Shape(w[0], w[3], w[1], w[2]), w[1] * w[2] * w[3], 1, w[2] * w[3], w[3]}, true);
     take_bias(node, 3, w[0], {fields::TransposeConv::bias_type}, conv.given);
-    conv.window = window;
+    conv.window = {{w[1], w[2]}, {1, 1}, {}, {1, 1}};
     node.set(quantization::add_conv(node.builder(), spread, std::nullopt, conv, node.layer()));
 }
 
@@ -266,8 +252,7 @@ INTQ_INLINE std::int32_t add_linear_of_rows(OperatorImport& node, quantization::
 INTQ_INLINE void fully_connected(OperatorImport& node) {
     using Options = fields::FullyConnected;
     node.require_inputs(2, 3);
-    if (node.options().number<std::int8_t>(Options::weights_format, 0) != 0)
-        throw Error("weights in another order than rows of inputs are not supported");
+    require_rows_of_inputs(node.options());
     const Dims w = node.input(1).dims, in = node.dims();
     if (w.size() != 2 || w[0] < 1 || w[1] < 1)
         throw Error("its weight has the shape " + describe_dims(w) + ", expected (outputs, inputs)");

@@ -48,18 +48,12 @@ inline namespace INTQ_HOSTED_ABI {
 namespace operators {
 
 INTQ_INLINE void pool_2d(OperatorImport& node, bool is_max) {
-    using Options = fields::Pool2D;
     node.require_inputs(1, 1);
     node.require_same_qparams(node.input(), node.output());
     const Dims in = node.dims();
     if (in.size() != 4) throw Error("its input has the shape " + describe_dims(in) + ", expected 4 axes");
-    const Window2d window = padded_window(node.options(), in,
-                                          {{node.option(Options::height, 0), node.option(Options::width, 0)},
-                                           {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
-                                           {},
-                                           {1, 1}},
-                                          Options::padding);
-    const FusedActivation activation = node.activation(Options::activation);
+    const Window2d window = pool_window(node.options(), in);
+    const FusedActivation activation = node.activation(fields::Pool2D::activation);
     const bool clamps = activation != FusedActivation::none;
     const program::LayerName name = node.layer(clamps ? "pool" : nullptr);
     const std::int32_t y = is_max ? quantization::add_max_pool(node.builder(), node.x(), window, name)

@@ -37,6 +37,7 @@ void mirror_pad(OperatorImport& node);
 #    include "intq/core/op_params.hpp"
 #    include "intq/core/shape.hpp"
 #    include "intq/core/workspace.hpp"
+#    include "intq/interop/tflite/internal/nodes/options.hpp"
 #    include "intq/interop/tflite/internal/operators/elementwise.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/interop/tflite/internal/read/model.hpp"
@@ -51,17 +52,11 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
 
-/// Where the cells of an output lie.
-struct ResizePlaces {
-    arith::Blend blend = arith::Blend::nearest;
-    bool corners = false, half_pixel = false;
-};
-
-INTQ_INLINE void fill_taps(index_t in, std::span<arith::ResizeTap> taps, const ResizePlaces& places) {
+INTQ_INLINE void fill_taps(index_t in, std::span<arith::ResizeTap> taps, arith::Blend blend, ResizePlaces places) {
     const auto out = static_cast<index_t>(taps.size());
     for (index_t d = 0; d < out; ++d) {
         arith::ResizeTap& tap = taps[static_cast<std::size_t>(d)];
-        if (places.blend == arith::Blend::nearest) {
+        if (blend == arith::Blend::nearest) {
             const auto cell =
                 static_cast<std::int32_t>(arith::tflite_nearest_cell(d, in, out, places.corners, places.half_pixel));
             tap = {cell, cell, 0};
@@ -75,7 +70,7 @@ INTQ_INLINE void fill_taps(index_t in, std::span<arith::ResizeTap> taps, const R
     }
 }
 
-INTQ_INLINE void resize(OperatorImport& node, const ResizePlaces& places) {
+INTQ_INLINE void resize(OperatorImport& node, arith::Blend blend, ResizePlaces places) {
     node.require_inputs(2, 2);
     node.require_same_qparams(node.input(), node.output());
     const Dims in = node.dims(), out = node.output_dims();
@@ -92,11 +87,11 @@ INTQ_INLINE void resize(OperatorImport& node, const ResizePlaces& places) {
                                            static_cast<std::size_t>(out[1] + out[2]));
     kernels::ResizeTable table;
     table.in = {in[1], in[2]};
-    table.blend = places.blend;
+    table.blend = blend;
     const auto rows = taps.first(static_cast<std::size_t>(out[1])),
                columns = taps.subspan(static_cast<std::size_t>(out[1]));
-    fill_taps(in[1], rows, places);
-    fill_taps(in[2], columns, places);
+    fill_taps(in[1], rows, blend, places);
+    fill_taps(in[2], columns, blend, places);
     table.rows = rows;
     table.columns = columns;
     const program::LayerName name = node.layer();
@@ -108,17 +103,14 @@ INTQ_INLINE void resize(OperatorImport& node, const ResizePlaces& places) {
 }
 
 INTQ_INLINE void resize_nearest_neighbor(OperatorImport& node) {
-    using Options = fields::ResizeNearest;
-    resize(node, {arith::Blend::nearest, node.options().flag(Options::align_corners),
-                  node.options().flag(Options::half_pixel)});
+    resize(node, arith::Blend::nearest, resize_places<fields::ResizeNearest>(node.options()));
 }
 
 INTQ_INLINE void resize_bilinear(OperatorImport& node) {
-    using Options = fields::ResizeBilinear;
-    if (node.options().flag(Options::align_corners) && node.options().flag(Options::half_pixel))
+    const auto places = resize_places<fields::ResizeBilinear>(node.options());
+    if (places.corners && places.half_pixel)
         throw Error("it has align_corners and half_pixel_centers, of which LiteRT takes one");
-    resize(node, {arith::Blend::of_1024ths, node.options().flag(Options::align_corners),
-                  node.options().flag(Options::half_pixel)});
+    resize(node, arith::Blend::of_1024ths, places);
 }
 
 /// Cells before and behind an axis, as an image whose columns are that axis.
@@ -197,8 +189,7 @@ INTQ_INLINE void pad(OperatorImport& node) {
 INTQ_INLINE void mirror_pad(OperatorImport& node) {
     node.require_inputs(2, 2);
     node.require_same_qparams(node.input(), node.output());
-    if (node.options().number<std::int8_t>(fields::MirrorPad::mode, 0) != 0)
-        throw Error("its mode is not REFLECT; SYMMETRIC, which repeats the outermost cell, is not supported");
+    require_reflect(node.options());
     Dims dims = node.dims();
     const std::vector<Ends> around = amounts_of(node);
     std::int32_t y = node.x();
