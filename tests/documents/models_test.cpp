@@ -2,7 +2,6 @@
 //
 // What the documents of PyTorch and Horizon let a model hold: shapes that it computes with, and layers in one and three
 // dimensions. The comment above a program quotes the document.
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -27,24 +26,18 @@
 #include "intq/training/trainer.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 using test::message_of;
+using test::same_bytes;
 
 namespace {
 
-const kernels::KernelTable& bayes() {
-    for (const kernels::KernelTable* table : test::scalar_tables().tables)
-        if (std::string_view(table->policy().name) == "bayes") return *table;
-    throw Error("no kernels of bayes");
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
+const kernels::KernelTable& bayes() { return test::scalar_table("bayes"); }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -92,17 +85,17 @@ TEST_CASE("A traced forward may ask for the size of a value, and a converted mod
     const auto by_flatten = classifier([](const nn::Value& y) { return nn::flatten(y, 1); }, 4 * 16);
     const auto traced = graph::symbolic_trace(by_size);
     CHECK(has(graph::to_string(traced->graph()), "size"));
-    CHECK(same_bits((*traced)(images).tensor(), (*by_size)(images).tensor()));
-    CHECK(same_bits((*traced)(images.batch(0, 1)).tensor(), (*by_flatten)(images.batch(0, 1)).tensor()));
+    CHECK(same_bytes((*traced)(images).tensor(), (*by_size)(images).tensor()));
+    CHECK(same_bytes((*traced)(images.batch(0, 1)).tensor(), (*by_flatten)(images.batch(0, 1)).tensor()));
 
     const auto prepared = calibrated(*by_size, images), expected = calibrated(*by_flatten, images);
     CHECK(prepared->report().fallbacks.empty());
     const LoweredModel program = lower(convert_fx(*prepared), bayes(), 2);
     for (const index_t samples : {1, 3, 4}) {
         const Tensor x = images.batch(0, samples);
-        CHECK(same_bits(program.run(x), lower(convert_fx(*expected), bayes(), 2).run(x)));
-        CHECK(same_bits((*make_reference(convert_fx(*prepared)))(x).tensor(),
-                        (*make_reference(convert_fx(*expected)))(x).tensor()));
+        CHECK(same_bytes(program.run(x), lower(convert_fx(*expected), bayes(), 2).run(x)));
+        CHECK(same_bytes((*make_reference(convert_fx(*prepared)))(x).tensor(),
+                         (*make_reference(convert_fx(*expected)))(x).tensor()));
     }
     const auto qat = prepare_qat_fx(*by_size, defaults, bayes().policy());
     training::Autograd autograd(*qat);
@@ -125,7 +118,7 @@ TEST_CASE("Shape arithmetic in a traced forward is constant in a converted model
     CHECK(prepared->report().fallbacks.empty());
     for (const index_t samples : {1, 4}) {
         const Tensor x = images.batch(0, samples);
-        CHECK(same_bits(lower(convert_fx(*prepared), bayes()).run(x), lower(convert_fx(*expected), bayes()).run(x)));
+        CHECK(same_bytes(lower(convert_fx(*prepared), bayes()).run(x), lower(convert_fx(*expected), bayes()).run(x)));
     }
     CHECK(nn::floordiv(-7, 2).integer() == -4);
     CHECK(nn::floordiv(7, 2).integer() == 3);
@@ -148,7 +141,7 @@ TEST_CASE("What stays in float takes the size of its own input, and refuses othe
     options.hybrid_dict.module_type = {"mul", "exp", "reshape"};
     const auto model = convert_fx(*calibrated(*in_float(false), images, options), bayes());
     const Tensor all = (*model)(images).tensor();
-    CHECK(same_bits((*model)(images.batch(0, 1)).tensor(), all.batch(0, 1)));
+    CHECK(same_bytes((*model)(images.batch(0, 1)).tensor(), all.batch(0, 1)));
     CHECK(has(message_of<Error>([&] { convert_fx(*calibrated(*in_float(true), images, options)); }),
               "it stays in float and computes with the number of samples"));
 }
@@ -176,8 +169,8 @@ TEST_CASE("conv3d is fused, trained quantized, and computed in float between its
     set_fake_quantize(*qat, FakeQuantState::validation);
     const auto quantized = convert_fx(*qat, bayes());
     REQUIRE(quantized->hybrid() != nullptr);
-    CHECK(same_bits((*quantized)(volumes).tensor(), (*qat)(volumes).tensor()));
-    CHECK(same_bits((*make_reference(convert_fx(*qat)))(volumes).tensor(), (*qat)(volumes).tensor()));
+    CHECK(same_bytes((*quantized)(volumes).tensor(), (*qat)(volumes).tensor()));
+    CHECK(same_bytes((*make_reference(convert_fx(*qat)))(volumes).tensor(), (*qat)(volumes).tensor()));
     CHECK(has(message_of<Error>([&] { lower(convert_fx(*qat), bayes()); }), "a HybridModel computes it"));
     CHECK(explain(convert_fx(*qat), bayes()).has_fallback());
 }
@@ -188,7 +181,7 @@ TEST_CASE("conv3d without a graph, and what it refuses") {
     (*prepared)(volumes);
     set_fake_quantize(*prepared, FakeQuantState::validation);
     const nn::ModulePtr quantized = convert(prepared, bayes());
-    CHECK(same_bits((*quantized)(volumes).tensor(), (*prepared)(volumes).tensor()));
+    CHECK(same_bytes((*quantized)(volumes).tensor(), (*prepared)(volumes).tensor()));
     PrepareOptions strict;
     strict.strict = true;
     CHECK(has(message_of<Error>([&] { prepare_calibration_fx(*volume_model(), defaults, bayes().policy(), strict); }),
@@ -211,7 +204,7 @@ TEST_CASE("bn-relu is fused in one dimension and in three") {
             {{"bn", norm}, {"relu", std::make_shared<nn::ReLU>()}},
             [](test::LambdaModel& m, nn::Arguments in) { return m.call("relu", m.call("bn", in[0])); });
         const nn::ModulePtr result = fuse_modules(model, {"bn", "relu"});
-        CHECK(same_bits((*result)(x).tensor(), (*model)(x).tensor()));
+        CHECK(same_bytes((*result)(x).tensor(), (*model)(x).tensor()));
         CHECK(result->child("relu")->type_name() == "Identity");
         return result->child("bn")->type_name();
     };
@@ -254,5 +247,5 @@ TEST_CASE("A transposed convolution of volumes is trained quantized") {
     CHECK(autograd.backward(y).parameters.count("up.weight") == 1);
     qat->eval();
     set_fake_quantize(*qat, FakeQuantState::validation);
-    CHECK(same_bits((*convert_fx(*qat, bayes()))(volumes).tensor(), (*qat)(volumes).tensor()));
+    CHECK(same_bytes((*convert_fx(*qat, bayes()))(volumes).tensor(), (*qat)(volumes).tensor()));
 }

@@ -3,7 +3,6 @@
 // What the documents of PyTorch and Horizon say of fusing, preparing, calibrating, training and converting, each name
 // in a program as a reader of the document would write it. The comment above a program quotes the document.
 #include <array>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -33,25 +32,16 @@
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 using test::message_of;
+using test::same_bytes;
 
 namespace {
-
-const kernels::KernelTable& table_of(std::string_view target) {
-    for (const kernels::KernelTable* table : test::scalar_tables().tables)
-        if (target == table->policy().name) return *table;
-    throw Error("no kernels of target " + std::string(target));
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-           std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -170,7 +160,7 @@ TEST_CASE("fuse_modules takes additional fusions by the types of the modules") {
     CHECK(fused->child("fc")->type_name() == "Sequential");
     CHECK(fused->child("softmax")->type_name() == "Identity");
     const Tensor x = test::random_tensor(Shape(2, 4), 3);
-    CHECK(same_bits((*fused)(x).tensor(), (*model)(x).tensor()));
+    CHECK(same_bytes((*fused)(x).tensor(), (*model)(x).tensor()));
     config.additional_fuser_method_mapping[{"Linear", "Softmax"}] = [](const auto&) { return nn::ModulePtr(); };
     CHECK(has(message_of<Error>([&] { fuse_modules(model, {"fc", "softmax"}, false, {}, config); }), "gave null"));
 }
@@ -226,20 +216,20 @@ TEST_CASE("prepare_fx places quantizers as PyTorch does, and knows the shapes") 
     const auto prepared = prepare_fx<target::fp32>(*model, defaults, {x});
     CHECK(prepared->options().compatibility == Compatibility::torch);
     (*prepared)(x);
-    CHECK(test::largest_difference(lower(convert_fx(*prepared), table_of("fp32"), 8).run(x), (*model)(x).tensor()) <
-          0.1);
+    CHECK(test::largest_difference(lower(convert_fx(*prepared), test::scalar_table("fp32"), 8).run(x),
+                                   (*model)(x).tensor()) < 0.1);
 }
 
 // quantize(model, run_fn, run_args): default_eval_fn takes a Dataset or a list of input Tensors and runs the model on
 // it
 TEST_CASE("default_eval_fn runs a model on every batch") {
     const std::vector<Tensor> data{images.batch(0, 2), images.batch(2, 2)};
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const nn::ModulePtr fused = fuse_modules(small_model(), {"conv1", "bn1", "relu1"});
     const nn::ModulePtr quantized = quantize(fused, default_eval_fn, data, defaults, table);
     const nn::ModulePtr by_hand = quantize(
         fused, [&](nn::Module& prepared) { prepared(data[0]), prepared(data[1]); }, defaults, table);
-    CHECK(same_bits((*quantized)(images).tensor(), (*by_hand)(images).tensor()));
+    CHECK(same_bytes((*quantized)(images).tensor(), (*by_hand)(images).tensor()));
 }
 
 // mapping – dictionary that maps float modules to quantized modules to be replaced.
@@ -249,7 +239,7 @@ TEST_CASE("prepare_qat and convert take a mapping by the types of modules") {
     const auto model =
         test::stubbed({{"conv", test::make_conv(3, 2, 3, 1)}, {"last", std::make_shared<nn::Identity>()}},
                       [](test::LambdaModel& m, nn::Arguments x) { return m.call("last", m.call("conv", x[0])); });
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     PrepareModulesOptions prepare;
     bool saw_qconfig = false;
     prepare.mapping["Identity"] = [&](const nn::Module& original) {
@@ -274,7 +264,7 @@ TEST_CASE("prepare_qat and convert take a mapping by the types of modules") {
 
 // optimize_graph – [...] fix cat input scale (only used on Bernoulli)
 TEST_CASE("optimize_graph gives the inputs of a cat its scale, so that no code is requantized") {
-    const kernels::KernelTable& table = table_of("bernoulli2");
+    const kernels::KernelTable& table = test::scalar_table("bernoulli2");
     const nn::ModulePtr model = joined_model();
     PrepareOptions options;
     options.optimize_graph = true;
@@ -299,7 +289,7 @@ TEST_CASE("optimize_graph gives the inputs of a cat its scale, so that no code i
 
 TEST_CASE("optimize_graph without a graph: all slots around a cat hold one quantizer") {
     const nn::ModulePtr model = joined_model();
-    const kernels::KernelTable& table = table_of("bernoulli2");
+    const kernels::KernelTable& table = test::scalar_table("bernoulli2");
     PrepareModulesOptions eager;
     eager.optimize_graph = true;
     const nn::ModulePtr modules = prepare_qat(model, defaults, table.policy(), eager);
@@ -313,11 +303,11 @@ TEST_CASE("optimize_graph without a graph: all slots around a cat hold one quant
 TEST_CASE("A converted model keeps the attributes of the float model") {
     const nn::ModulePtr model = small_model();
     model->set_property("classes", nn::Value::Tuple{"cat", "dog"});
-    const auto prepared = prepare_calibration_fx(*model, defaults, table_of("bayes").policy());
+    const auto prepared = prepare_calibration_fx(*model, defaults, test::scalar_table("bayes").policy());
     calibrate(*prepared, images, 2);
     ConvertCustomConfig config;
     config.preserved_attributes = {"classes"};
-    const auto quantized = convert_fx(*prepared, table_of("bayes"), config);
+    const auto quantized = convert_fx(*prepared, test::scalar_table("bayes"), config);
     CHECK(quantized->property("classes").tuple()[1].text() == "dog");
     CHECK(make_reference(convert_fx(*prepared))->has_property("classes"));
     CHECK(fuse_fx(*model)->has_property("classes"));
@@ -327,7 +317,7 @@ TEST_CASE("A converted model keeps the attributes of the float model") {
 
 // quantized_model = convert_fx(prepared_model): A quantized model (GraphModule)
 TEST_CASE("A converted model is a module, whatever runs it, and stands in a slot of a float model") {
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const auto calibrated = [&](const PrepareOptions& options) {
         const auto prepared = prepare_calibration_fx(*small_model(), defaults, table.policy(), options);
         calibrate(*prepared, images, 2);
@@ -335,13 +325,13 @@ TEST_CASE("A converted model is a module, whatever runs it, and stands in a slot
     };
     const auto plain = calibrated({});
     const std::shared_ptr<nn::Module> program = convert_fx(*plain, table);
-    CHECK(same_bits((*program)(images).tensor(), lower(convert_fx(*plain), table, 2).run(images)));
+    CHECK(same_bytes((*program)(images).tensor(), lower(convert_fx(*plain), table, 2).run(images)));
     PrepareOptions hybrid;
     hybrid.hybrid = true;
     hybrid.hybrid_dict.module_name = {"fc"};
     const auto parts = convert_fx(*calibrated(hybrid), table);
     CHECK(parts->hybrid() != nullptr);
-    CHECK(same_bits((*parts)(images).tensor(), HybridModel(convert_fx(*calibrated(hybrid)), table).run(images)));
+    CHECK(same_bytes((*parts)(images).tensor(), HybridModel(convert_fx(*calibrated(hybrid)), table).run(images)));
 
     // In a float model: called, cloned and traced as any other module.
     const auto whole = test::make_model(
@@ -349,9 +339,9 @@ TEST_CASE("A converted model is a module, whatever runs it, and stands in a slot
         [](test::LambdaModel& m, nn::Arguments x) { return m.call("head", m.call("backbone", x[0])); });
     whole->replace_child("backbone", program);
     const Tensor y = (*whole)(images).tensor();
-    CHECK(same_bits(y, (*nn::clone(nn::ModulePtr(whole)))(images).tensor()));
-    CHECK(same_bits(y, (*graph::symbolic_trace(whole))(images).tensor()));
-    CHECK(same_bits(y, (*whole->child("head"))((*program)(images)).tensor()));
+    CHECK(same_bytes(y, (*nn::clone(nn::ModulePtr(whole)))(images).tensor()));
+    CHECK(same_bytes(y, (*graph::symbolic_trace(whole))(images).tensor()));
+    CHECK(same_bytes(y, (*whole->child("head"))((*program)(images)).tensor()));
     CHECK(has(message_of<Error>([&] { (*program)(images, images); }), "takes 1 inputs, given 2"));
 }
 
@@ -366,18 +356,18 @@ TEST_CASE("Behind an operator on the host stands a quantizer of that operator's 
     PrepareOptions options;
     options.hybrid = true;
     options.hybrid_dict.module_name = {"on_host"};
-    const auto prepared = prepare_calibration_fx(*model, mapping, table_of("bayes").policy(), options);
+    const auto prepared = prepare_calibration_fx(*model, mapping, test::scalar_table("bayes").policy(), options);
     int percentiles = 0;
     for (const auto& module : prepared->named_modules())
         percentiles += module.value->type_name() == "PercentileObserver";
     CHECK(percentiles == 1);
     calibrate(*prepared, images, 2);
-    CHECK_NOTHROW(convert_fx(*prepared, table_of("bayes")));
+    CHECK_NOTHROW(convert_fx(*prepared, test::scalar_table("bayes")));
 }
 
 // qat_model.load_state_dict(calib_model.state_dict())
 TEST_CASE("A model for training takes the state of a calibrated one") {
-    const arith::PolicyRecord& target = table_of("bayes").policy();
+    const arith::PolicyRecord& target = test::scalar_table("bayes").policy();
     QConfigMapping calibration;
     calibration.set_global(default_calib_8bit_fake_quant_qconfig());  // percentiles
     const auto calibrated = prepare_calibration_fx(*small_model(), calibration, target);
@@ -398,14 +388,14 @@ TEST_CASE("A model for training takes the state of a calibrated one") {
 TEST_CASE("calibrate takes models with several inputs") {
     const std::vector<Tensor> samples{test::random_tensor(Shape(6, 4), 3), test::random_tensor(Shape(6, 2), 4)};
     const auto prepared = [] {
-        return prepare_calibration_fx(*model_of_two_inputs(), defaults, table_of("fp32").policy());
+        return prepare_calibration_fx(*model_of_two_inputs(), defaults, test::scalar_table("fp32").policy());
     };
     const auto by_samples = prepared(), by_batches = prepared();
     CHECK(calibrate(*by_samples, batches_of(samples, 4)).done == 2);
     const std::vector<std::vector<Tensor>> batches{{samples[0].batch(0, 4), samples[1].batch(0, 4)},
                                                    {samples[0].batch(4, 2), samples[1].batch(4, 2)}};
     CHECK(calibrate(*by_batches, batches).complete());
-    CHECK(same_bits((*by_samples)(samples[0], samples[1]).tensor(), (*by_batches)(samples[0], samples[1]).tensor()));
+    CHECK(same_bytes((*by_samples)(samples[0], samples[1]).tensor(), (*by_batches)(samples[0], samples[1]).tensor()));
     CHECK(has(message_of<Error>([&] {
                   calibrate(*by_batches, batches_of({samples[0], samples[1].batch(0, 5)}, 2));
               }),
@@ -415,7 +405,7 @@ TEST_CASE("calibrate takes models with several inputs") {
 // for x, y, target in loader: optimizer.zero_grad(); loss = criterion(model(x, y), target); loss.backward()
 TEST_CASE("Trainer takes models with several inputs") {
     const std::vector<Tensor> samples{test::random_tensor(Shape(6, 4), 3), test::random_tensor(Shape(6, 2), 4)};
-    const auto qat = prepare_qat_fx(*model_of_two_inputs(), defaults, table_of("fp32").policy());
+    const auto qat = prepare_qat_fx(*model_of_two_inputs(), defaults, test::scalar_table("fp32").policy());
     training::SGD sgd({.momentum = 0.9});
     training::TrainerOptions options;
     options.epochs = 20;
@@ -443,7 +433,7 @@ TEST_CASE("A custom module has the gradient that its author gives it") {
     prepare.custom.float_to_observed_custom_module_class[QuantType::static_]["Twice"] = [](const nn::Module&) {
         return std::make_shared<ObservedTwice>();
     };
-    const auto qat = prepare_qat_fx(*model, defaults, table_of("bayes").policy(), prepare);
+    const auto qat = prepare_qat_fx(*model, defaults, test::scalar_table("bayes").policy(), prepare);
     training::SGD sgd({.momentum = 0.9});
     training::TrainerOptions options;
     options.batch_size = 4;
@@ -467,10 +457,10 @@ TEST_CASE("An LSTM drops between its layers in training, and not in evaluation")
     const Tensor x = test::random_tensor(Shape(5, 2, 3), 30);
     const auto output = [&] { return (*layers.both)(x)[0].tensor(); };
     layers.both->eval();
-    CHECK(same_bits(output(), (*layers.second)((*layers.first)(x)[0])[0].tensor()));
+    CHECK(same_bytes(output(), (*layers.second)((*layers.first)(x)[0])[0].tensor()));
     layers.both->train();
     const Tensor first = output();
-    CHECK_FALSE(same_bits(output(), first));  // each call drops others
+    CHECK_FALSE(same_bytes(output(), first));  // each call drops others
     CHECK(has(message_of<Error>([] { nn::LSTM({.num_layers = 2, .dropout = 1.0}); }),
               "dropout must be in [0, 1), given 1"));
 }
@@ -487,7 +477,7 @@ TEST_CASE("The gradient of an LSTM has the masks of its dropout") {
     const auto traced = graph::symbolic_trace(model), parts = graph::symbolic_trace(apart);
     traced->train();
     training::Autograd one(*traced), other(*parts);
-    CHECK(same_bits(one.forward(x).tensor(), other.forward(x).tensor()));
+    CHECK(same_bytes(one.forward(x).tensor(), other.forward(x).tensor()));
     const auto gradients = one.backward(dy).parameters, expected = other.backward(dy).parameters;
     for (const std::string name : LstmLayers::lstm_names) {
         const auto layer = [&](int k) { return gradients.at("lstm." + name + std::to_string(k)); };

@@ -23,8 +23,8 @@ using namespace intq;
 using arith::HistogramRange;
 using intq::test::BackwardExecutor;
 using intq::test::for_each_backend;
-using intq::test::golden_float;
 using intq::test::golden_floats;
+using intq::test::golden_histogram;
 using intq::test::GuardedBuffer;
 using intq::test::TestTensor;
 using observers::HistogramCounts;
@@ -84,14 +84,6 @@ template <class Backend> Counts count(const std::vector<float>& values, const Hi
 }
 
 // --- golden numbers --------------------------------------------------------------------------------------------------
-/// PyTorch's counts, as a dense list.
-std::vector<float> golden_histogram(const json& row, index_t bins) {
-    if (row.contains("histogram")) return golden_floats(row.at("histogram"));
-    std::vector<float> dense(static_cast<std::size_t>(bins));
-    for (const auto& [bin, value] : row.at("histogram_nonzero").items()) dense[std::stoul(bin)] = golden_float(value);
-    return dense;
-}
-
 /// The range of the first batch, if the later ones do not leave it; a range that grows needs the observer's remapping.
 bool fixed_range(const json& row, HistogramRange& range) {
     bool first = true;

@@ -18,6 +18,7 @@ using nlohmann::json;
 using namespace intq;
 using intq::test::golden_float;
 using intq::test::golden_floats;
+using intq::test::golden_histogram;
 using intq::test::same_bits;
 using observers::TorchHistogram;
 
@@ -42,13 +43,6 @@ struct Observed {
     std::vector<std::uint32_t> scratch;
     TorchHistogram histogram;
 };
-
-std::vector<float> golden_histogram(const json& row, index_t bins) {
-    if (row.contains("histogram")) return golden_floats(row.at("histogram"));
-    std::vector<float> dense(static_cast<std::size_t>(bins));
-    for (const auto& [bin, value] : row.at("histogram_nonzero").items()) dense[std::stoul(bin)] = golden_float(value);
-    return dense;
-}
 
 arith::RangeRule rule_of(const json& row) {
     arith::RangeRule rule;

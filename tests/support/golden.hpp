@@ -5,6 +5,7 @@
 #define INTQ_TESTS_SUPPORT_GOLDEN_HPP
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -31,6 +32,14 @@ inline std::vector<float> golden_floats(const nlohmann::json& texts) {
     std::vector<float> result;
     for (const auto& text : texts) result.push_back(golden_float(text));
     return result;
+}
+
+/// PyTorch's counts of a row, as a dense list.
+inline std::vector<float> golden_histogram(const nlohmann::json& row, std::int64_t bins) {
+    if (row.contains("histogram")) return golden_floats(row.at("histogram"));
+    std::vector<float> dense(static_cast<std::size_t>(bins));
+    for (const auto& [bin, value] : row.at("histogram_nonzero").items()) dense[std::stoul(bin)] = golden_float(value);
+    return dense;
 }
 
 /// Equal to the last bit; the sign of a zero counts.

@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "intq/nn/layers/layers.hpp"
 
@@ -118,6 +119,26 @@ struct ResidualNet : nn::Cloneable<ResidualNet> {
         nn::Value y = nn::relu(call("bn", call("stem", call("quant", arguments[0]))));
         y = nn::relu6(call("depthwise", call("layer1", y)));
         return call("dequant", call("fc", call("flatten", call("pool", y))));
+    }
+};
+
+/// embedding, two layers of LSTM and a decoder: (ids, (h, c)) to (scores, (h, c)).
+struct LanguageModel : nn::Cloneable<LanguageModel> {
+    LanguageModel() {
+        add_child("encoder", std::make_shared<nn::Embedding>(nn::EmbeddingOptions{10, 8}));
+        add_child("rnn",
+                  std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 8, .hidden_size = 6, .num_layers = 2}));
+        add_child("decoder", make_linear(6, 10, 3));
+        unsigned seed = 40;
+        for (const auto& parameter : named_parameters())
+            *parameter.value = random_tensor(parameter.value->shape(), seed++, 0.3f);
+        eval();
+    }
+    std::string type_name() const override { return "LanguageModel"; }
+    std::vector<std::string> input_names() const override { return {"ids", "hidden"}; }
+    nn::Value forward(nn::Arguments x) override {
+        const nn::Value both = call("rnn", call("encoder", x[0]), x[1]);
+        return nn::Value::Tuple{call("decoder", both.tuple()[0]), both.tuple()[1]};
     }
 };
 

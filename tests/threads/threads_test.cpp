@@ -16,12 +16,14 @@
 #include "intq/tensor/random.hpp"
 #include "intq/tensor/thread_pool.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 
 namespace {
 
 using namespace intq;
 using program::OwnedProgram;
 using program::ProgramBuilder;
+using test::same_bytes;
 
 constexpr index_t channels = 3, side = 6;
 
@@ -56,10 +58,6 @@ Tensor images_of(int which) {
     for (index_t i = 0; i < images.size(); ++i)
         pixels[i] = 0.01f * static_cast<float>((i * 7 + which * 131) % 257) - 1.0f;
     return images;
-}
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && std::equal(a.data(), a.data() + a.size() * size_of(a.dtype()), b.data());
 }
 
 /// body(thread) on `threads` threads that start together.

@@ -8,22 +8,17 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/nn/model/tape.hpp"
 #include "support/golden.hpp"
+#include "support/golden_tensor.hpp"
 #include "support/small_models.hpp"
 #include "training/gradient_check.hpp"
 
 using namespace intq;
 using intq::Tensor;
+using test::golden_tensor;
 using test::numbers_of;
 using test::relative_error;
 
 namespace {
-
-Tensor tensor_of(const nlohmann::json& json) {
-    Shape shape;
-    for (const auto& extent : json.at("shape"))
-        shape.extents[static_cast<std::size_t>(shape.rank++)] = extent.get<index_t>();
-    return Tensor::from(shape, test::golden_floats(json.at("data")));
-}
 
 std::shared_ptr<nn::Conv2d> conv(index_t in, index_t out, Window2d window, index_t groups = 1, bool bias = true) {
     return std::make_shared<nn::Conv2d>(nn::Conv2dOptions{in, out, window, groups, bias});
@@ -51,7 +46,7 @@ std::shared_ptr<graph::GraphModule> golden_network(const nlohmann::json& golden)
                              return nn::softmax(m.call("last", m.call("norm1", m.call("hidden", flat))), 1);
                          });
     for (const auto& parameter : model->named_parameters())
-        *parameter.value = tensor_of(golden.at("parameters").at(parameter.name));
+        *parameter.value = golden_tensor(golden.at("parameters").at(parameter.name));
     model->train();
     return graph::symbolic_trace(model);
 }
@@ -62,13 +57,13 @@ TEST_CASE("The gradients of a network equal PyTorch's") {
     const nlohmann::json golden = test::golden_cases("training").at("network");
     const auto model = golden_network(golden);
     training::Autograd autograd(*model, {{}, true, {}});
-    const Tensor y = autograd.forward(tensor_of(golden.at("x"))).tensor();
-    CHECK(relative_error(numbers_of(y), numbers_of(tensor_of(golden.at("y")))) < 1e-4);
-    const training::Gradients gradients = autograd.backward(tensor_of(golden.at("dy")));
+    const Tensor y = autograd.forward(golden_tensor(golden.at("x"))).tensor();
+    CHECK(relative_error(numbers_of(y), numbers_of(golden_tensor(golden.at("y")))) < 1e-4);
+    const training::Gradients gradients = autograd.backward(golden_tensor(golden.at("dy")));
     CHECK(gradients.parameters.size() == golden.at("gradients").size());
     for (const auto& [name, expected] : golden.at("gradients").items()) {
         INFO(name);
-        const auto found = numbers_of(gradients.parameters.at(name)), wanted = numbers_of(tensor_of(expected));
+        const auto found = numbers_of(gradients.parameters.at(name)), wanted = numbers_of(golden_tensor(expected));
         if (name == "first.bias" || name == "skip.bias" || name == "grouped.bias" || name == "hidden.bias") {
             // Batch norm takes away what a bias before it adds: the gradient is 0, but for rounding.
             for (const double value : wanted) CHECK(std::fabs(value) < 1e-14);
@@ -77,10 +72,10 @@ TEST_CASE("The gradients of a network equal PyTorch's") {
             CHECK(relative_error(found, wanted) < 1e-3);
         }
     }
-    CHECK(relative_error(numbers_of(gradients.inputs.at(0)), numbers_of(tensor_of(golden.at("dx")))) < 1e-3);
+    CHECK(relative_error(numbers_of(gradients.inputs.at(0)), numbers_of(golden_tensor(golden.at("dx")))) < 1e-3);
     for (const auto& [name, expected] : golden.at("running").items()) {
         INFO(name);
-        CHECK(relative_error(numbers_of(*model->find_tensor(name)), numbers_of(tensor_of(expected))) < 1e-4);
+        CHECK(relative_error(numbers_of(*model->find_tensor(name)), numbers_of(golden_tensor(expected))) < 1e-4);
     }
 }
 

@@ -16,6 +16,7 @@
 #include "reference/float_layers.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+#include "support/golden_tensor.hpp"
 #include "support/small_models.hpp"
 #include "training/gradient_check.hpp"
 
@@ -24,18 +25,12 @@ using namespace intq::quantization;
 using Catch::Matchers::Contains;
 using intq::Tensor;
 using test::golden_floats;
+using test::golden_tensor;
 using test::Numbers;
 using test::numbers_of;
 using test::relative_error;
 
 namespace {
-
-Tensor tensor_of(const nlohmann::json& json) {
-    Shape shape;
-    for (const auto& extent : json.at("shape"))
-        shape.extents[static_cast<std::size_t>(shape.rank++)] = extent.get<index_t>();
-    return Tensor::from(shape, golden_floats(json.at("data")));
-}
 
 Tensor vector_of(const std::vector<float>& values) {
     return Tensor::from(Shape(static_cast<index_t>(values.size())), values);
@@ -131,7 +126,7 @@ TEST_CASE("Reverse folding is PyTorch's QAT ConvBn2d: a step of training, its st
         INFO(row.at("name"));
         const bool has_bias = !row.at("bias").is_null();
         nn::Conv2d conv({2, 3, nn::square_window(2), 1, has_bias});
-        conv.set_weight(tensor_of(row.at("weight")));
+        conv.set_weight(golden_tensor(row.at("weight")));
         if (has_bias) conv.set_bias(vector_of(golden_floats(row.at("bias"))));
         FakeQuantizeOptions options;
         options.compatibility = Compatibility::torch;
@@ -141,15 +136,15 @@ TEST_CASE("Reverse folding is PyTorch's QAT ConvBn2d: a step of training, its st
                                     golden_floats(row.at("running_mean")), golden_floats(row.at("running_var"))),
                           QATMode::with_bn_reverse_fold, options);
         CHECK(prepared->type_name() == "qat.ConvBn2d");
-        const Tensor x = tensor_of(row.at("x"));
-        CHECK(relative_error(numbers_of((*prepared)(x).tensor()), numbers_of(tensor_of(row.at("y_train")))) < 1e-5);
+        const Tensor x = golden_tensor(row.at("x"));
+        CHECK(relative_error(numbers_of((*prepared)(x).tensor()), numbers_of(golden_tensor(row.at("y_train")))) < 1e-5);
         CHECK(static_cast<double>(prepared->weight_fake_quant().qparams().scale()) ==
               Approx(static_cast<double>(test::golden_float(row.at("weight_scale")))).epsilon(1e-6));
         for (const char* name : {"running_mean", "running_var"})
             CHECK(relative_error(numbers_of(prepared->norm()->tensor(name)),
                                  numbers_of(vector_of(golden_floats(row.at(name + std::string("_after")))))) < 1e-5);
         prepared->eval();
-        CHECK(relative_error(numbers_of((*prepared)(x).tensor()), numbers_of(tensor_of(row.at("y_eval")))) < 1e-5);
+        CHECK(relative_error(numbers_of((*prepared)(x).tensor()), numbers_of(golden_tensor(row.at("y_eval")))) < 1e-5);
         ++cases;
     }
     CHECK(cases == 2);

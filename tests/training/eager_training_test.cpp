@@ -3,7 +3,6 @@
 // Training of a model that was prepared module by module: the quantizers behind its modules, and its fused add, belong
 // to what is traced. So they learn, and what is trained and deployed has the bits of the graph's way.
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,11 +21,13 @@
 #include "intq/training/trainer.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
+using test::same_bytes;
 
 namespace {
 
@@ -105,10 +106,6 @@ std::map<std::string, const FakeQuantize*> quantizers_of(graph::GraphModule& mod
     return result;
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
-
 }  // namespace
 
 TEST_CASE("What is prepared module by module trains and deploys to the bits of the graph's way") {
@@ -135,17 +132,17 @@ TEST_CASE("What is prepared module by module trains and deploys to the bits of t
             CHECK(quantizer->qparams() == nodes.at(name)->qparams());
         }
         for (const char* name : {"conv1.weight", "conv1.bias", "fc.weight", "fc.bias"})
-            CHECK(same_bits(*eager->find_tensor(name), *on_graph->find_tensor(name)));
-        CHECK(same_bits(*eager->find_tensor("skip.layer.weight"), *on_graph->find_tensor("conv2.weight")));
+            CHECK(same_bytes(*eager->find_tensor(name), *on_graph->find_tensor(name)));
+        CHECK(same_bytes(*eager->find_tensor("skip.layer.weight"), *on_graph->find_tensor("conv2.weight")));
 
         for (nn::Module* m : {static_cast<nn::Module*>(eager.get()), static_cast<nn::Module*>(on_graph.get())}) {
             m->eval();
             set_fake_quantize(*m, FakeQuantState::validation);
         }
-        CHECK(same_bits((*eager)(held_out).tensor(), (*on_graph)(held_out).tensor()));
-        CHECK(same_bits((*traced)(held_out).tensor(), (*on_graph)(held_out).tensor()));
-        CHECK(same_bits((*convert(eager, table))(held_out).tensor(),
-                        lower(convert_fx(*on_graph), table, 5).run(held_out)));
+        CHECK(same_bytes((*eager)(held_out).tensor(), (*on_graph)(held_out).tensor()));
+        CHECK(same_bytes((*traced)(held_out).tensor(), (*on_graph)(held_out).tensor()));
+        CHECK(same_bytes((*convert(eager, table))(held_out).tensor(),
+                         lower(convert_fx(*on_graph), table, 5).run(held_out)));
     }
 }
 
@@ -176,13 +173,14 @@ TEST_CASE("What follows the grid of its input trains and deploys to the bits of 
     }
     CHECK(train(*traced, images) == train(*on_graph, images));
     for (const char* name : {"conv.weight", "conv.bias", "fc.weight"})
-        CHECK(same_bits(*eager->find_tensor(name), *on_graph->find_tensor(name)));
+        CHECK(same_bytes(*eager->find_tensor(name), *on_graph->find_tensor(name)));
     for (nn::Module* m : {static_cast<nn::Module*>(eager.get()), static_cast<nn::Module*>(on_graph.get())}) {
         m->eval();
         set_fake_quantize(*m, FakeQuantState::validation);
     }
-    CHECK(same_bits((*eager)(held_out).tensor(), (*on_graph)(held_out).tensor()));
-    CHECK(same_bits((*convert(eager, table))(held_out).tensor(), lower(convert_fx(*on_graph), table, 5).run(held_out)));
+    CHECK(same_bytes((*eager)(held_out).tensor(), (*on_graph)(held_out).tensor()));
+    CHECK(
+        same_bytes((*convert(eager, table))(held_out).tensor(), lower(convert_fx(*on_graph), table, 5).run(held_out)));
 }
 
 TEST_CASE("The scales of all activations learn in a model that was prepared module by module") {
@@ -200,7 +198,7 @@ TEST_CASE("The scales of all activations learn in a model that was prepared modu
         for (const auto& item : eager->named_parameters()) {
             if (item.name.find("activation_post_process" + parameter) == std::string::npos) continue;
             ++all;
-            moved += same_bits(*item.value, *before->find_tensor(item.name)) ? 0 : 1;
+            moved += same_bytes(*item.value, *before->find_tensor(item.name)) ? 0 : 1;
         }
         INFO(kind);
         CHECK(all == 5);
@@ -227,14 +225,14 @@ TEST_CASE("A trace of a prepared model holds its quantizers and its fused add, e
     const nn::ModulePtr called = nn::clone(eager);
     for (const unsigned seed : {1u, 2u, 3u}) {
         const Tensor x = test::random_tensor(Shape(4, 2, 6, 6), seed);
-        CHECK(same_bits((*called)(x).tensor(), (*traced)(x).tensor()));
+        CHECK(same_bytes((*called)(x).tensor(), (*traced)(x).tensor()));
     }
     for (const auto& item : called->named_buffers()) {
         INFO(item.name);
         const Tensor* other = eager->find_tensor(item.name);
         REQUIRE(other != nullptr);
         CHECK(item.value->defined() == other->defined());
-        if (item.value->defined()) CHECK(same_bits(*item.value, *other));
+        if (item.value->defined()) CHECK(same_bytes(*item.value, *other));
     }
 }
 

@@ -20,6 +20,8 @@
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+#include "support/golden_tensor.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 #include "training/gradient_check.hpp"
 
@@ -29,23 +31,18 @@ using Catch::Matchers::Contains;
 using intq::Tensor;
 using nlohmann::json;
 using nn::Value;
+using test::golden_tensor;
 using test::LambdaModel;
 using test::Numbers;
 using test::numbers_of;
 using test::relative_error;
+using test::same_bytes;
 
 namespace {
 
 constexpr QATMode keeping_modes[] = {QATMode::with_bn, QATMode::with_bn_reverse_fold};
 
 const kernels::KernelTable& bayes() { return *test::scalar_tables().tables[4]; }
-
-Tensor tensor_of(const json& stored) {
-    Shape shape;
-    for (const auto& extent : stored.at("shape"))
-        shape.extents[static_cast<std::size_t>(shape.rank++)] = extent.get<index_t>();
-    return Tensor::from(shape, test::golden_floats(stored.at("data")));
-}
 
 // --- the networks of golden/make_batch_norm_goldens.py ----------------------------------------------------------------
 
@@ -160,8 +157,8 @@ QATMode mode_of(const std::string& name) {
 nn::ModulePtr golden_network(const json& golden) {
     const nn::ModulePtr model = network_of(golden.at("name")).make();
     const json& state = golden.at("state");
-    for (const auto& parameter : model->named_parameters()) *parameter.value = tensor_of(state.at(parameter.name));
-    for (const auto& buffer : model->named_buffers()) *buffer.value = tensor_of(state.at(buffer.name));
+    for (const auto& parameter : model->named_parameters()) *parameter.value = golden_tensor(state.at(parameter.name));
+    for (const auto& buffer : model->named_buffers()) *buffer.value = golden_tensor(state.at(buffer.name));
     return model;
 }
 
@@ -232,11 +229,6 @@ void validate(nn::Module& model) {
     set_fake_quantize(model, FakeQuantState::validation);
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() &&
-           std::memcmp(a.contiguous().data(), b.contiguous().data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
-
 /// The program's codes are those of the validated model, but for roundings at ties.
 void check_program(PreparedModel& qat, const kernels::KernelTable& table, const Tensor& x) {
     const graph::Node& last = *qat.graph().find("dequant")->inputs().at(0);
@@ -262,20 +254,20 @@ TEST_CASE("QAT of networks with batch norms in every position is PyTorch's: outp
         const QATMode mode = mode_of(golden.at("mode"));
         const auto qat = as_torch(*golden_network(golden), mode);
         training::Autograd autograd(*qat, {{}, true, {}});
-        autograd.forward(tensor_of(golden.at("inputs").at(0)));
-        const Tensor y = autograd.forward(tensor_of(golden.at("inputs").at(1))).tensor();
-        CHECK(relative_error(numbers_of(y), numbers_of(tensor_of(golden.at("y")))) < 1e-4);
-        const training::Gradients gradients = autograd.backward(tensor_of(golden.at("dy")));
-        check_gradient_of("dx", numbers_of(gradients.inputs.at(0)), numbers_of(tensor_of(golden.at("dx"))));
+        autograd.forward(golden_tensor(golden.at("inputs").at(0)));
+        const Tensor y = autograd.forward(golden_tensor(golden.at("inputs").at(1))).tensor();
+        CHECK(relative_error(numbers_of(y), numbers_of(golden_tensor(golden.at("y")))) < 1e-4);
+        const training::Gradients gradients = autograd.backward(golden_tensor(golden.at("dy")));
+        check_gradient_of("dx", numbers_of(gradients.inputs.at(0)), numbers_of(golden_tensor(golden.at("dx"))));
         CHECK(gradients.parameters.size() == golden.at("gradients").size());
         for (const auto& [name, wanted] : golden.at("gradients").items())
-            check_gradient_of(name, numbers_of(gradients.parameters.at(name)), numbers_of(tensor_of(wanted)));
+            check_gradient_of(name, numbers_of(gradients.parameters.at(name)), numbers_of(golden_tensor(wanted)));
         int statistics = 0;
         for (const auto& buffer : qat->named_buffers()) {
             if (buffer.name.find("running_") == std::string::npos) continue;
             INFO(buffer.name);
             CHECK(relative_error(numbers_of(*buffer.value),
-                                 numbers_of(tensor_of(golden.at("running").at(buffer.name)))) < 1e-5);
+                                 numbers_of(golden_tensor(golden.at("running").at(buffer.name)))) < 1e-5);
             ++statistics;
         }
         CHECK(statistics == static_cast<int>(golden.at("running").size()));
@@ -389,7 +381,7 @@ TEST_CASE("In evaluation such a batch norm is the depthwise convolution that is 
                     if (step == nullptr || (node.name != "norm" && node.name != "norm2")) continue;
                     const graph::Node& call = *qat->graph().find(node.name);
                     const Tensor& given = outputs.at(call.inputs().at(0)->name());
-                    CHECK(same_bits((*step->layer)(given).tensor(), outputs.at(node.name)));
+                    CHECK(same_bytes((*step->layer)(given).tensor(), outputs.at(node.name)));
                     if (node.name == "norm2") raised += std::abs(step->weight.flat<std::int8_t>()[0]) < 100 ? 1 : 0;
                     ++layers;
                 }
@@ -428,14 +420,14 @@ TEST_CASE("Among modules such a batch norm trains and deploys to the bits of the
         train(*fx, images);
         for (const char* name : {"norm.bn.running_mean", "norm2.bn.running_var", "norm.bn.weight", "norm2.bn.bias"}) {
             INFO(name);
-            CHECK(same_bits(*eager->find_tensor(name), *fx->find_tensor(name)));
-            CHECK_FALSE(same_bits(*eager->find_tensor(name),
-                                  *model->find_tensor(std::string(name).erase(std::string(name).find(".bn"), 3))));
+            CHECK(same_bytes(*eager->find_tensor(name), *fx->find_tensor(name)));
+            CHECK_FALSE(same_bytes(*eager->find_tensor(name),
+                                   *model->find_tensor(std::string(name).erase(std::string(name).find(".bn"), 3))));
         }
         validate(*eager);
         validate(*fx);
-        CHECK(same_bits((*eager)(held_out).tensor(), (*fx)(held_out).tensor()));
-        CHECK(same_bits((*convert(eager, table))(held_out).tensor(), lower(convert_fx(*fx), table, 3).run(held_out)));
+        CHECK(same_bytes((*eager)(held_out).tensor(), (*fx)(held_out).tensor()));
+        CHECK(same_bytes((*convert(eager, table))(held_out).tensor(), lower(convert_fx(*fx), table, 3).run(held_out)));
     }
     // Folded it is frozen, which the check of the model says; and in evaluation only.
     const auto frozen_in = [&](QATMode mode) {
@@ -518,6 +510,6 @@ TEST_CASE(
         const auto gradients = autograd.backward(test::random_tensor(y.shape(), 6)).parameters;
         CHECK(gradients.count("norm.bn.weight") == 1);
         CHECK(numbers_of(*qat->find_tensor("norm.bn.running_mean")) != before);
-        CHECK(same_bits(exact.simulation()->value_of("dequant")->contiguous(), y));
+        CHECK(same_bytes(exact.simulation()->value_of("dequant")->contiguous(), y));
     }
 }

@@ -10,22 +10,17 @@
 #include "intq/training/schedule.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+#include "support/golden_tensor.hpp"
 
 using namespace intq;
 using Catch::Matchers::Contains;
 using intq::Tensor;
 using nlohmann::json;
+using test::golden_tensor;
 
 namespace {
 
 double number(const json& text) { return std::strtod(text.get<std::string>().c_str(), nullptr); }
-
-Tensor tensor_of(const json& golden) {
-    Shape shape;
-    for (const auto& extent : golden.at("shape"))
-        shape.extents[static_cast<std::size_t>(shape.rank++)] = extent.get<index_t>();
-    return Tensor::from(shape, test::golden_floats(golden.at("data")));
-}
 
 void check_near(const Tensor& tensor, const json& expected, double bound) {
     REQUIRE(static_cast<std::size_t>(tensor.size()) == expected.size());
@@ -51,7 +46,7 @@ std::unique_ptr<training::Optimizer> optimizer_of(const std::string& name) {
 
 TEST_CASE("The losses and their gradients equal PyTorch's") {
     const json golden = test::golden_cases("training").at("losses");
-    const Tensor logits = tensor_of(golden.at("logits"));
+    const Tensor logits = golden_tensor(golden.at("logits"));
     const auto labels = golden.at("labels").get<std::vector<index_t>>();
     int cases = 0;
     for (const json& row : golden.at("rows")) {
@@ -60,8 +55,9 @@ TEST_CASE("The losses and their gradients equal PyTorch's") {
         training::Loss loss;
         if (name == "cross_entropy") loss = training::cross_entropy(logits, labels);
         if (name == "cross_entropy_smoothed") loss = training::cross_entropy(logits, labels, 0.1);
-        if (name == "mse") loss = training::mse_loss(logits, tensor_of(golden.at("target")));
-        if (name == "distillation") loss = training::distillation_loss(logits, tensor_of(golden.at("teacher")), 2.0);
+        if (name == "mse") loss = training::mse_loss(logits, golden_tensor(golden.at("target")));
+        if (name == "distillation")
+            loss = training::distillation_loss(logits, golden_tensor(golden.at("teacher")), 2.0);
         REQUIRE(loss.gradient.defined());
         CHECK(std::fabs(loss.value - number(row.at("value"))) < 1e-12 * std::fabs(loss.value));
         check_near(loss.gradient, row.at("gradient"), 1e-7);
@@ -96,7 +92,7 @@ TEST_CASE("The optimizers step as PyTorch's do") {
     for (const json& row : golden.at("rows")) {
         INFO(row.at("name").get<std::string>());
         const auto optimizer = optimizer_of(row.at("name"));
-        Tensor first = tensor_of(golden.at("start")[0]), second = tensor_of(golden.at("start")[1]);
+        Tensor first = golden_tensor(golden.at("start")[0]), second = golden_tensor(golden.at("start")[1]);
         const std::vector<nn::Named<Tensor*>> parameters{{"first", &first}, {"second", &second}};
         for (std::size_t step = 0; step < row.at("steps").size(); ++step) {
             const json& gradient = golden.at("gradients")[step];

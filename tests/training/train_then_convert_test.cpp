@@ -2,7 +2,6 @@
 //
 // From training to the program without a call of the model in between: the shapes of all values are known from the
 // first data on, whatever road it takes, from example_inputs, or from the state that was loaded.
-#include <cstring>
 #include <functional>
 #include <string>
 #include <utility>
@@ -23,12 +22,14 @@
 #include "io/temporary_folder.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 using test::message_of;
+using test::same_bytes;
 using test::stubbed;
 
 namespace {
@@ -85,10 +86,6 @@ void train(PreparedModel& model, const Tensor& x, const training::TrainerOptions
     training::Trainer(model, sgd, options).fit(x, &to_zero);
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
-
 Tensor images() { return test::random_tensor(Shape(16, 3, 6, 6), 3); }
 
 Tensor deployed(PreparedModel& model) { return lower(convert_fx(model), bayes(), 8).run(images()); }
@@ -104,7 +101,7 @@ TEST_CASE("A model is trained and converted, and nothing is called in between") 
         qat->eval();
         set_fake_quantize(*qat, FakeQuantState::validation);
         (*qat)(images());
-        CHECK(same_bits(without_call, deployed(*qat)));
+        CHECK(same_bytes(without_call, deployed(*qat)));
     }
     const auto residual = std::make_shared<test::ResidualNet>(4);
     for (const QATMode mode : {QATMode::fuse_bn, QATMode::with_bn, QATMode::with_bn_reverse_fold}) {
@@ -126,12 +123,12 @@ TEST_CASE("A state that was loaded brings the shapes: of a dictionary and of a c
         nn::load_state_dict(*from_dictionary, nn::state_dict(*trained));
         training::Trainer(*resumed, other_sgd, options).load(options.checkpoint);
         const Tensor expected = deployed(*trained);
-        CHECK(same_bits(deployed(*from_dictionary), expected));
-        CHECK(same_bits(deployed(*resumed), expected));
+        CHECK(same_bytes(deployed(*from_dictionary), expected));
+        CHECK(same_bytes(deployed(*resumed), expected));
         // What was found on zeros is only shapes.
         CHECK(nn::state_dict(*from_dictionary).size() == nn::state_dict(*trained).size());
         for (const auto& item : nn::state_dict(*from_dictionary))
-            CHECK(same_bits(item.value, *trained->find_tensor(item.name)));
+            CHECK(same_bytes(item.value, *trained->find_tensor(item.name)));
     }
 }
 
@@ -142,7 +139,7 @@ TEST_CASE("A loaded state is of the size of its own data, not of what the model 
     train(*loaded, images());
     nn::load_state_dict(*loaded, nn::state_dict(*large));
     const Tensor x = test::random_tensor(Shape(2, 3, 10, 10), 5);
-    CHECK(same_bits(lower(convert_fx(*loaded), bayes(), 2).run(x), lower(convert_fx(*large), bayes(), 2).run(x)));
+    CHECK(same_bytes(lower(convert_fx(*loaded), bayes(), 2).run(x), lower(convert_fx(*large), bayes(), 2).run(x)));
 }
 
 TEST_CASE("Training in the target's integers knows the shapes as well, and so does calibration") {
@@ -158,13 +155,13 @@ TEST_CASE("Training in the target's integers knows the shapes as well, and so do
     calibrate(*calibrated, images(), 8);
     const auto untrained = prepare_qat_fx(*model, get_default_qconfig_mapping(), bayes().policy());
     load_calibration(*untrained, *calibrated);
-    CHECK(same_bits(deployed(*untrained), deployed(*calibrated)));
+    CHECK(same_bytes(deployed(*untrained), deployed(*calibrated)));
 
     const test::TemporaryFolder folder;
     save_calibration(folder / "calibration", *calibrated, 2);
     const auto restored = prepare_calibration_fx(*model, get_default_qconfig_mapping(), bayes().policy());
     CHECK(load_calibration(folder / "calibration", *restored) == 2);
-    CHECK(same_bits(deployed(*restored), deployed(*calibrated)));
+    CHECK(same_bytes(deployed(*restored), deployed(*calibrated)));
 }
 
 TEST_CASE("example_inputs give the shapes, are not observed, and must fit the model") {

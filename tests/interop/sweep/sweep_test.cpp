@@ -33,12 +33,14 @@
 #include "intq/tensor/npy.hpp"
 #include "support/catch.hpp"
 #include "support/kept_tensors.hpp"
+#include "support/same_bytes.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 namespace onnx = interop::onnx;
 namespace fs = std::filesystem;
 using nlohmann::json;
+using test::same_bytes;
 
 namespace {
 
@@ -65,11 +67,6 @@ template <class Body> json guarded(json result, const Body& body) {
         result["fault"] = error.what();
     }
     return result;
-}
-
-bool same_bytes(const intq::Tensor& a, const intq::Tensor& b) {
-    return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-           std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
 }
 
 /// Elements that differ; all of them where the types or shapes do.

@@ -10,58 +10,13 @@
 #include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/one_instruction.hpp"
 
 namespace {
 
 using namespace intq;
 using namespace intq::test;
 using kernels::KernelTable;
-
-/// x (, y) -> z in an arena; the parts lie open.
-struct OneInstruction {
-    runtime::Instruction instruction{};
-    std::vector<runtime::ProgramTensor> tensors;
-    std::vector<std::int32_t> operands, outputs;
-
-    OneInstruction(OpKind op, DType dtype, std::vector<Shape> shapes, const kernels::InstructionParams& params) {
-        index_t offset = 0;
-        for (const Shape& shape : shapes) {
-            tensors.push_back({dtype, shape, QParams::per_tensor(0.05f, 0, dtype), offset, ""});
-            offset += round_up(tensors.back().bytes(), buffer_alignment);
-        }
-        for (std::size_t i = 0; i + 1 < shapes.size(); ++i) operands.push_back(static_cast<std::int32_t>(i));
-        outputs = {static_cast<std::int32_t>(operands.size())};
-        instruction = {op, outputs[0], 0, static_cast<std::int32_t>(operands.size()), "", "", params};
-        arena_size = offset;
-    }
-    runtime::Program program() const {
-        runtime::Program p;
-        p.instructions = std::span(&instruction, 1);
-        p.tensors = tensors;
-        p.operands = operands;
-        p.inputs = operands;
-        p.outputs = outputs;
-        p.arena_size = arena_size;
-        p.max_batch = tensors[0].shape[0];
-        return p;
-    }
-    Status check(const KernelTable& table) const { return runtime::check_program(program(), table); }
-    /// The bytes of the output after a run on all inputs.
-    template <class Code> std::vector<Code> run(const KernelTable& table, const std::vector<Code>& x) const {
-        REQUIRE(check(table).ok());
-        GuardedBuffer arena(static_cast<std::size_t>(arena_size));
-        for (const std::int32_t operand : operands)
-            std::memcpy(runtime::tensor_data(program(), arena.as<std::byte>(), operand), x.data(),
-                        x.size() * sizeof(Code));
-        runtime::execute(program(), table, arena.as<std::byte>(), tensors[0].shape[0]);
-        CHECK(arena.is_intact());
-        std::vector<Code> z(static_cast<std::size_t>(tensors.back().shape.size()));
-        std::memcpy(z.data(), runtime::tensor_data(program(), arena.as<std::byte>(), outputs[0]),
-                    z.size() * sizeof(Code));
-        return z;
-    }
-    index_t arena_size = 0;
-};
 
 std::vector<std::int8_t> some_codes(index_t count) {
     Draw draw(7);

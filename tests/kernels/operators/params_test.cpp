@@ -12,6 +12,7 @@
 #include "kernels/tables/tables.hpp"
 #include "runtime/small_program.hpp"
 #include "support/catch.hpp"
+#include "support/one_instruction.hpp"
 
 namespace {
 
@@ -292,34 +293,11 @@ void check_round_trip(const runtime::Program& program, const kernels::KernelTabl
     CHECK(expected.size() == program.instructions.size());
 }
 
-/// x (, y) -> z.
-struct OneInstruction {
-    std::vector<runtime::ProgramTensor> tensors;
-    std::vector<std::int32_t> operands, outputs;
-    runtime::Instruction instruction{};
-    index_t arena_size = 0;
-
-    OneInstruction(OpKind op, DType dtype, std::vector<Shape> shapes, const kernels::InstructionParams& params) {
-        for (const Shape& shape : shapes) {
-            tensors.push_back({dtype, shape, QParams::per_tensor(0.05f, 0, dtype), arena_size, ""});
-            arena_size += round_up(tensors.back().bytes(), buffer_alignment);
-        }
-        for (std::size_t i = 0; i + 1 < shapes.size(); ++i) operands.push_back(static_cast<std::int32_t>(i));
-        outputs = {static_cast<std::int32_t>(operands.size())};
-        instruction = {op, outputs[0], 0, static_cast<std::int32_t>(operands.size()), "", "", params};
-    }
+/// Writes the parameters of the instruction down and reads them back.
+struct RoundTrip : OneInstruction {
+    using OneInstruction::OneInstruction;
     void check(const kernels::KernelTable& table, std::set<OpKind>& ops, index_t workspace = 0) const {
-        runtime::Program p;
-        p.instructions = std::span(&instruction, 1);
-        p.tensors = tensors;
-        p.operands = operands;
-        p.inputs = operands;
-        p.outputs = outputs;
-        p.workspace_offset = arena_size;
-        p.workspace_size = round_up(workspace, buffer_alignment);
-        p.arena_size = arena_size + p.workspace_size;
-        p.max_batch = tensors[0].shape[0];
-        check_round_trip(p, table, ops);
+        check_round_trip(program(workspace), table, ops);
     }
 };
 
@@ -329,26 +307,26 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     const arith::CodesOf x{0.05f, 0, DType::int8}, y{0.04f, 0, DType::int8}, z{0.06f, 0, DType::int8};
     const arith::OutputCodes codes{0, -100, 90};
     const auto sub = value_of(arith::make_sub(table.policy(), x, y, z, codes));
-    OneInstruction(OpKind::sub, DType::int8, {image, image, image}, &sub).check(table, ops);
+    RoundTrip(OpKind::sub, DType::int8, {image, image, image}, &sub).check(table, ops);
     const auto mul = value_of(arith::make_mul(table.policy(), x, y, z, codes));
-    OneInstruction(OpKind::mul, DType::int8, {image, image, image}, &mul).check(table, ops);
+    RoundTrip(OpKind::mul, DType::int8, {image, image, image}, &mul).check(table, ops);
     std::int8_t narrow[arith::int8_table_size];
     for (int i = 0; i < 256; ++i) narrow[i] = static_cast<std::int8_t>(127 - i);
     kernels::LookUpParams step{narrow, arith::int8_table_size};
-    OneInstruction(OpKind::lookup_table, DType::int8, {image, image}, &step).check(table, ops);
+    RoundTrip(OpKind::lookup_table, DType::int8, {image, image}, &step).check(table, ops);
     std::int16_t wide[arith::int16_table_size];
     for (int i = 0; i < 513; ++i) wide[i] = static_cast<std::int16_t>(60 * (i - 256));
     step = {wide, arith::int16_table_size};
-    OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
+    RoundTrip(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
     step = {wide, arith::tflite_curve_size, {24000, 13, true}};
-    OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
+    RoundTrip(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
     const kernels::ConstantParams constant{wide, image.size() / image[0], DType::int16};
-    OneInstruction(OpKind::constant, DType::int16, {image}, &constant).check(table, ops);
+    RoundTrip(OpKind::constant, DType::int16, {image}, &constant).check(table, ops);
     for (const DType dtype : {DType::int8, DType::int16}) {
         std::vector<std::int16_t> entries(3 * 256);
         for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = static_cast<std::int16_t>(41 * i);
         const kernels::QuantizeImageParams pixels{entries.data(), 3, dtype};
-        OneInstruction one(OpKind::quantize_image, dtype, {image, image}, &pixels);
+        RoundTrip one(OpKind::quantize_image, dtype, {image, image}, &pixels);
         one.tensors[0].dtype = DType::uint8;
         one.check(table, ops);
     }
@@ -359,31 +337,31 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     softmax.requantize = value_of(kernels::make_requantize(table.policy(), arith::softmax_probability, z, codes));
     softmax.count = 3;
     softmax.inner = 1;
-    OneInstruction(OpKind::softmax, DType::int8, {image, image}, &softmax).check(table, ops, 2 * image.size());
+    RoundTrip(OpKind::softmax, DType::int8, {image, image}, &softmax).check(table, ops, 2 * image.size());
 }
 
 void check_places(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     std::vector<arith::ResizeTap> taps(16);
     auto resize = value_of(kernels::make_resize_table(arith::Resize::half_pixel, {4, 5}, {8, 5}, taps));
-    OneInstruction(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
+    RoundTrip(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
     resize.blend = arith::Blend::of_1024ths;
     taps[1].weight = 1023;
-    OneInstruction(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
+    RoundTrip(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
     if (table.policy().computes_as_onnx()) {
         resize = value_of(kernels::make_resize_table_of_values(table.policy(), arith::Resize::half_pixel, {4, 5},
                                                                {8, 5}, taps, {}, {0.1f, 3, DType::int8},
                                                                {0.2f, -5, DType::int8}, {-5, -100, 127}));
-        OneInstruction(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
+        RoundTrip(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
     }
     const kernels::PadParams pad{{1, 2, 0, 3}, {2, 1}, -7};
     const Size2d out = kernels::padded_size(pad, {4, 5});
-    OneInstruction(OpKind::pad, DType::int8, {image, Shape(2, 3, out.height, out.width)}, &pad).check(table, ops);
+    RoundTrip(OpKind::pad, DType::int8, {image, Shape(2, 3, out.height, out.width)}, &pad).check(table, ops);
     kernels::MoveParams move;
     move.rank = 2;
     move.extents[0] = 3, move.extents[1] = 20;
     move.steps[0] = 1, move.steps[1] = 3;
     for (const OpKind op : {OpKind::permute, OpKind::reshape, OpKind::slice})
-        OneInstruction(op, DType::int16, {image, image}, &move).check(table, ops);
+        RoundTrip(op, DType::int16, {image, image}, &move).check(table, ops);
 }
 
 /// What the small program lacks: depthwise, groups, and an input of another type.
@@ -412,7 +390,7 @@ void check_conv(const kernels::KernelTable& table, index_t groups, DType input, 
     step.geometry =
         value_of(kernels::make_conv2d_geometry(window, 2, {4, 5}, room(kernels::conv2d_geometry_size(window, {4, 5}))));
     const Shape shape(2, channels, 4, 5);
-    OneInstruction(OpKind::conv2d, input, {shape, shape}, &step)
+    RoundTrip(OpKind::conv2d, input, {shape, shape}, &step)
         .check(table, ops, kernels::conv2d_workspace_size(step.packed, step.geometry));
 }
 

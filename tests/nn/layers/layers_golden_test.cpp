@@ -15,6 +15,7 @@
 #include "intq/nn/model/state_dict.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+#include "support/golden_tensor.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
@@ -23,18 +24,6 @@ using nlohmann::json;
 using nn::Value;
 
 namespace {
-
-Shape shape_of(const json& extents) {
-    Shape shape;
-    for (const auto& extent : extents) shape.extents[static_cast<std::size_t>(shape.rank++)] = extent.get<index_t>();
-    return shape;
-}
-
-Tensor tensor_of(const json& stored) {
-    const Shape shape = shape_of(stored.at("shape"));
-    if (stored.contains("integers")) return Tensor::from(shape, stored.at("integers").get<std::vector<std::int64_t>>());
-    return Tensor::from(shape, test::golden_floats(stored.at("data")));
-}
 
 Value value_of(const json& stored) {
     if (stored.is_array()) {
@@ -95,6 +84,7 @@ Window2d window_behind_depth(const Options& o) {
 using Inputs = std::vector<Tensor>;
 using Make = nn::ModulePtr (*)(const Options&);
 using Run = Value (*)(const std::string& name, const Options&, const Inputs&);
+using test::golden_tensor;
 
 const std::map<std::string, Make> layers = {
     {"conv1d",
@@ -147,7 +137,8 @@ const std::map<std::string, Make> layers = {
      }},
     {"layer_norm",
      [](const Options& o) -> nn::ModulePtr {
-         return std::make_shared<nn::LayerNorm>(shape_of(o.at("normalized_shape")), o.at("eps").get<double>());
+         return std::make_shared<nn::LayerNorm>(test::golden_shape(o.at("normalized_shape")),
+                                                o.at("eps").get<double>());
      }},
     {"embedding",
      [](const Options& o) -> nn::ModulePtr {
@@ -247,7 +238,7 @@ Value run_layer(const std::string& kind, const json& parameters, const Options& 
     std::vector<std::string> names;
     for (const auto& parameter : nn::detail::all_tensors(*layer)) {
         names.push_back(parameter.name);
-        const Tensor stored = tensor_of(parameters.at(parameter.name));
+        const Tensor stored = golden_tensor(parameters.at(parameter.name));
         CHECK(stored.shape() == parameter.value->shape());
         *parameter.value = stored;
     }
@@ -279,7 +270,7 @@ TEST_CASE("Layers and functions give PyTorch's numbers") {
         INFO(kind << ": " << stored.at("name").get<std::string>() << " " << stored.at("options").dump());
         const Options options{stored.at("options")};
         Inputs inputs, outputs;
-        for (const auto& input : stored.at("inputs")) inputs.push_back(tensor_of(input));
+        for (const auto& input : stored.at("inputs")) inputs.push_back(golden_tensor(input));
         const bool is_layer = layers.count(kind) != 0;
         append_flat(is_layer ? run_layer(kind, stored.at("parameters"), options, inputs)
                              : functions.at(kind)(stored.at("name").get<std::string>(), options, inputs),
@@ -288,7 +279,7 @@ TEST_CASE("Layers and functions give PyTorch's numbers") {
         REQUIRE(outputs.size() == stored.at("outputs").size());
         double worst = 0;
         for (std::size_t i = 0; i < outputs.size(); ++i) {
-            const Tensor expected = tensor_of(stored.at("outputs")[i]), given = outputs[i].contiguous();
+            const Tensor expected = golden_tensor(stored.at("outputs")[i]), given = outputs[i].contiguous();
             REQUIRE(intq::to_string(given.shape()) == intq::to_string(expected.shape()));
             for (std::size_t k = 0; k < expected.flat<float>().size(); ++k)
                 worst = std::max(worst, distance(given.flat<float>()[k], expected.flat<float>()[k]));

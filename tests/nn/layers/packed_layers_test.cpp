@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
 // What convolutions and Linear keep between calls: packed once, never out of date, the bits of the free functions.
-#include <cstring>
 #include <functional>
 #include <thread>
 
@@ -11,9 +10,11 @@
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/linear.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
+using test::same_bytes;
 
 namespace {
 
@@ -62,10 +63,6 @@ std::vector<Case> cases() {
          [=](const auto& x) { return nn::float_operators::linear(x, linear->weight(), linear->bias()); }}};
 }
 
-bool same_bits(const intq::Tensor& a, const intq::Tensor& b) {
-    return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
-
 }  // namespace
 
 TEST_CASE("A layer packs at its first call, and the second runs what the first packed, with the same bits") {
@@ -75,16 +72,16 @@ TEST_CASE("A layer packs at its first call, and the second runs what the first p
         CHECK(layer.packed() == nullptr);
         const intq::Tensor x = test::random_tensor(one.input, 7);
         const intq::Tensor y = layer(x).tensor();
-        CHECK(same_bits(y, one.free_function(x)));
+        CHECK(same_bytes(y, one.free_function(x)));
         const auto packed = layer.packed();
         REQUIRE(packed != nullptr);
-        CHECK(same_bits(layer(x).tensor(), y));
+        CHECK(same_bytes(layer(x).tensor(), y));
         CHECK(layer.packed() == packed);
         // The batch is no part of it.
         Shape images = one.input;
         images[0] = 3;
         const intq::Tensor batch = test::random_tensor(images, 8);
-        CHECK(same_bits(layer(batch).tensor(), one.free_function(batch)));
+        CHECK(same_bytes(layer(batch).tensor(), one.free_function(batch)));
         CHECK(layer.packed() == packed);
     }
 }
@@ -97,7 +94,7 @@ TEST_CASE("A weight or bias that changed is packed anew, also one that was writt
         const auto check_new = [&](const char* what) {
             INFO(what);
             const auto before = layer.packed();
-            CHECK(same_bits(layer(x).tensor(), one.free_function(x)));
+            CHECK(same_bytes(layer(x).tensor(), one.free_function(x)));
             CHECK(layer.packed() != before);
         };
         check_new("first call");
@@ -116,7 +113,7 @@ TEST_CASE("A weight or bias that changed is packed anew, also one that was writt
         const auto packed = layer.packed();
         layer.set_weight(layer.weight().clone());
         layer.set_bias(layer.bias().clone());
-        CHECK(same_bits(layer(x).tensor(), one.free_function(x)));
+        CHECK(same_bytes(layer(x).tensor(), one.free_function(x)));
         CHECK(layer.packed() == packed);
         // A weight of another type is refused as at a first call.
         layer.set_weight(intq::Tensor::zeros(layer.weight().shape(), DType::int32));
@@ -140,11 +137,11 @@ TEST_CASE("Another size of the input takes the packed weight, with a geometry of
         const intq::Tensor small = test::random_tensor(one.input, 7), large = test::random_tensor(one.larger, 8);
         layer(small);
         const auto first = layer.packed();
-        CHECK(same_bits(layer(large).tensor(), one.free_function(large)));
+        CHECK(same_bytes(layer(large).tensor(), one.free_function(large)));
         const auto second = layer.packed();
         CHECK((second != first) == (one.name != "Linear"));
         CHECK(&second->weight() == &first->weight());
-        CHECK(same_bits(layer(small).tensor(), one.free_function(small)));
+        CHECK(same_bytes(layer(small).tensor(), one.free_function(small)));
         CHECK(&layer.packed()->weight() == &first->weight());
     }
 }
@@ -160,14 +157,14 @@ TEST_CASE("A clone and a copy of a layer begin with nothing packed, and each kee
         const auto copy = std::static_pointer_cast<nn::Weighted>(layer.copy());
         CHECK(clone->packed() == nullptr);
         CHECK(copy->packed() == nullptr);
-        CHECK(same_bits((*clone)(x).tensor(), y));
+        CHECK(same_bytes((*clone)(x).tensor(), y));
         clone->tensor("weight").flat<float>()[0] += 1.0f;
-        CHECK_FALSE(same_bits((*clone)(x).tensor(), y));
-        CHECK(same_bits((*copy)(x).tensor(), y));
+        CHECK_FALSE(same_bytes((*clone)(x).tensor(), y));
+        CHECK(same_bytes((*copy)(x).tensor(), y));
         CHECK(clone->packed() != packed);
         CHECK(copy->packed() != packed);
         CHECK(layer.packed() == packed);
-        CHECK(same_bits(layer(x).tensor(), y));
+        CHECK(same_bytes(layer(x).tensor(), y));
     }
 }
 
@@ -179,7 +176,7 @@ TEST_CASE("Two threads may call one layer, with inputs of different sizes") {
         const intq::Tensor expected_small = one.free_function(small), expected_large = one.free_function(large);
         int wrong = 0, other_wrong = 0;
         const auto call = [&](const intq::Tensor& x, const intq::Tensor& expected, int& count) {
-            for (int i = 0; i < 100; ++i) count += same_bits(layer(x).tensor(), expected) ? 0 : 1;
+            for (int i = 0; i < 100; ++i) count += same_bytes(layer(x).tensor(), expected) ? 0 : 1;
         };
         std::thread other([&] { call(large, expected_large, other_wrong); });
         call(small, expected_small, wrong);
@@ -195,9 +192,9 @@ TEST_CASE("A cache that two functions share serves each of them") {
     const Window2d window{{3, 3}, {1, 1}, {}, {1, 1}};
     nn::float_operators::FloatLayerCache cache;
     for (int i = 0; i < 2; ++i) {
-        CHECK(same_bits(nn::float_operators::conv2d(x, weight, {}, window, 1, &cache),
-                        nn::float_operators::conv2d(x, weight, {}, window)));
-        CHECK(same_bits(nn::float_operators::conv_transpose2d(x, weight, {}, window, {0, 0}, 1, &cache),
-                        nn::float_operators::conv_transpose2d(x, weight, {}, window)));
+        CHECK(same_bytes(nn::float_operators::conv2d(x, weight, {}, window, 1, &cache),
+                         nn::float_operators::conv2d(x, weight, {}, window)));
+        CHECK(same_bytes(nn::float_operators::conv_transpose2d(x, weight, {}, window, {0, 0}, 1, &cache),
+                         nn::float_operators::conv_transpose2d(x, weight, {}, window)));
     }
 }

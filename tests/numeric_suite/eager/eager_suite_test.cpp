@@ -21,6 +21,7 @@
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
@@ -28,7 +29,9 @@ using namespace intq::quantization;
 using intq::Tensor;
 namespace ns = intq::numeric_suite;
 using nlohmann::ordered_json;
+using test::LanguageModel;
 using test::message_of;
+using test::same_bytes;
 
 namespace {
 
@@ -62,25 +65,6 @@ struct Net : nn::Cloneable<Net> {
     nn::Value forward(nn::Arguments x) override {
         const nn::Value y = call("pool", call("layer1", call("conv", call("quant", x[0]))));
         return call("dequant", call("fc", nn::flatten(y, 1)));
-    }
-};
-
-struct LanguageModel : nn::Cloneable<LanguageModel> {
-    LanguageModel() {
-        add_child("encoder", std::make_shared<nn::Embedding>(nn::EmbeddingOptions{10, 8}));
-        add_child("rnn",
-                  std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 8, .hidden_size = 6, .num_layers = 2}));
-        add_child("decoder", test::make_linear(6, 10, 3));
-        unsigned seed = 40;
-        for (const auto& parameter : named_parameters())
-            *parameter.value = test::random_tensor(parameter.value->shape(), seed++, 0.3f);
-        eval();
-    }
-    std::string type_name() const override { return "LanguageModel"; }
-    std::vector<std::string> input_names() const override { return {"ids", "hidden"}; }
-    nn::Value forward(nn::Arguments x) override {
-        const nn::Value both = call("rnn", call("encoder", x[0]), x[1]);
-        return nn::Value::Tuple{call("decoder", both.tuple()[0]), both.tuple()[1]};
     }
 };
 
@@ -133,11 +117,6 @@ const ns::LoggerFactory torch_shadow = [] { return std::make_shared<ns::ShadowLo
 
 double sqnr(const nn::Value& x, const nn::Value& y) { return ns::compare_values(ns::compute_sqnr, x, y).number(); }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-           std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
-
 }  // namespace
 
 TEST_CASE("compare_weights has PyTorch's keys and shapes on the residual network") {
@@ -179,7 +158,7 @@ TEST_CASE("compare_weights has PyTorch's keys and shapes on the LSTM, and the we
     }
     CHECK(found == golden_of("lstm:compare_weights"));
     const auto& hidden = weights.at("rnn._all_weight_values.0.param");
-    CHECK(same_bits(hidden.float_, pair.float_model->find("rnn").tensor("weight_hh_l0")));
+    CHECK(same_bytes(hidden.float_, pair.float_model->find("rnn").tensor("weight_hh_l0")));
     CHECK(sqnr(hidden.float_, hidden.quantized) > 30.0);
     CHECK(std::isinf(sqnr(weights.at("encoder.weight").float_, weights.at("encoder.weight").quantized)));
 }
@@ -212,7 +191,7 @@ TEST_CASE("compare_model_outputs has PyTorch's keys and shapes on the residual n
         CHECK(sqnr(lists.at("float")[0], lists.at("quantized")[0]) > 15.0);
     }
     // Loggers change nothing, and a second run is logged behind the first one.
-    CHECK(same_bits(pair.quantized->dispatch("forward", pair.data).tensor(), expected.tensor()));
+    CHECK(same_bytes(pair.quantized->dispatch("forward", pair.data).tensor(), expected.tensor()));
     CHECK(ns::get_logger_dict(*pair.quantized).at("conv.stats").at("tensor_val").size() == 2);
 }
 
@@ -268,9 +247,9 @@ TEST_CASE("A shadow runs the float module on the real values of the quantized on
     const auto expected = plain.quantized->dispatch("forward", plain.data).tensor();
     const auto outputs = ns::compare_model_outputs(*plain.float_model, *plain.quantized, plain.data);
     const auto shadows = ns::compare_model_stub(*pair.float_model, *pair.quantized, {"Conv2d"}, pair.data);
-    CHECK(same_bits(pair.quantized->dispatch("forward", pair.data).tensor(), expected));
+    CHECK(same_bytes(pair.quantized->dispatch("forward", pair.data).tensor(), expected));
     const auto& lists = shadows.at("conv.stats");
-    CHECK(same_bits(lists.at("quantized")[0].tensor(), outputs.at("conv.stats").at("quantized")[0].tensor()));
+    CHECK(same_bytes(lists.at("quantized")[0].tensor(), outputs.at("conv.stats").at("quantized")[0].tensor()));
     const auto input = ns::dequantized(outputs.at("quant.stats").at("quantized")[0]);
     const auto by_hand = std::make_shared<Net>()->child("conv")->dispatch("forward", std::array{input});
     CHECK(test::largest_difference(lists.at("float")[0].tensor(), by_hand.tensor()) < 1e-5);

@@ -20,6 +20,8 @@
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
+#include "support/small_models.hpp"
 #include "support/torch_zoo.hpp"
 
 using namespace intq;
@@ -27,7 +29,9 @@ using namespace intq::quantization;
 using intq::Tensor;
 namespace ns = intq::numeric_suite::fx;
 using nlohmann::ordered_json;
+using test::LanguageModel;
 using test::message_of;
+using test::same_bytes;
 
 namespace {
 
@@ -115,11 +119,6 @@ ordered_json golden_of(const std::string& name) {
 const std::vector<std::string> models{"conv",     "residual_block",    "cat_conv",
                                       "add_relu", "conv_maxpool_conv", "shared_module"};
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-           std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
-
 }  // namespace
 
 TEST_CASE("extract_weights gives PyTorch's results key for key") {
@@ -143,7 +142,7 @@ TEST_CASE("Loggers give PyTorch's results key for key") {
         const auto logged = ns::add_loggers("a", *model.prepared, "b", *model.converted, options);
         const auto without = (*model.converted)(model.x).tensor();
         (*logged.a)(model.x);
-        CHECK(same_bits((*logged.b)(model.x).tensor(), without));
+        CHECK(same_bytes((*logged.b)(model.x).tensor(), without));
         auto results = ns::extract_logger_info(*logged.a, *logged.b, "b");
         ns::extend_logger_results_with_comparison(results, "a", "b", ns::compute_sqnr, "sqnr");
         check_equal(results, golden.at("loggers"));
@@ -158,7 +157,7 @@ TEST_CASE("Shadow loggers give PyTorch's results key for key") {
         ns::AddShadowLoggersOptions options;
         options.should_log_inputs = golden.at("should_log_inputs").get<bool>();
         const auto shadowed = ns::add_shadow_loggers("a", *model.prepared, "b", *model.converted, options);
-        CHECK(same_bits((*shadowed)(model.x).tensor(), (*model.converted)(model.x).tensor()));
+        CHECK(same_bytes((*shadowed)(model.x).tensor(), (*model.converted)(model.x).tensor()));
         auto results = ns::extract_shadow_logger_info(*shadowed, "b");
         ns::extend_logger_results_with_comparison(results, "a", "b", ns::compute_sqnr, "sqnr");
         check_equal(results, golden.at("shadow"));
@@ -285,29 +284,6 @@ TEST_CASE("Codes shadow real values through a quantize") {
     CHECK(ns::compute_sqnr(by_model.at("fp32")[0].values[0], by_model.at("int8")[0].values[0]).number() > 20.0);
 }
 
-namespace {
-
-struct LanguageModel : nn::Cloneable<LanguageModel> {
-    LanguageModel() {
-        add_child("encoder", std::make_shared<nn::Embedding>(nn::EmbeddingOptions{10, 8}));
-        add_child("rnn",
-                  std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 8, .hidden_size = 6, .num_layers = 2}));
-        add_child("decoder", test::make_linear(6, 10, 3));
-        unsigned seed = 40;
-        for (const auto& parameter : named_parameters())
-            *parameter.value = test::random_tensor(parameter.value->shape(), seed++, 0.3f);
-        eval();
-    }
-    std::string type_name() const override { return "LanguageModel"; }
-    std::vector<std::string> input_names() const override { return {"ids", "hidden"}; }
-    nn::Value forward(nn::Arguments x) override {
-        const nn::Value both = call("rnn", call("encoder", x[0]), x[1]);
-        return nn::Value::Tuple{call("decoder", both.tuple()[0]), both.tuple()[1]};
-    }
-};
-
-}  // namespace
-
 TEST_CASE("A dynamic LSTM has its weights as one list, and its outputs as tuples") {
     const auto model = std::make_shared<LanguageModel>();
     const auto a = graph::symbolic_trace(*model);
@@ -356,7 +332,7 @@ TEST_CASE("A layer that reads one of several values is logged and shadowed on th
     ns::AddShadowLoggersOptions with_inputs;
     with_inputs.should_log_inputs = true;
     const auto shadowed = ns::add_shadow_loggers("a", *a, "b", *b, with_inputs);
-    CHECK(same_bits((*shadowed)(x).tensor(), (*model)(x).tensor()));
+    CHECK(same_bytes((*shadowed)(x).tensor(), (*model)(x).tensor()));
     auto shadows = ns::extract_shadow_logger_info(*shadowed, "b");
     ns::extend_logger_results_with_comparison(shadows, "a", "b", ns::compute_normalized_l2_error, "l2");
     for (const char* kind : {"node_input", "node_output"})

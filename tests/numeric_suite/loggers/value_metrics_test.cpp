@@ -12,22 +12,17 @@
 #include "intq/tensor/quantize.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+#include "support/golden_tensor.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using intq::Tensor;
 using nlohmann::json;
 namespace ns = intq::numeric_suite;
+using test::golden_tensor;
 using test::message_of;
 
 namespace {
-
-Tensor tensor_of(const json& stored) {
-    Shape shape;
-    for (const auto& extent : stored.at("shape"))
-        shape.extents[static_cast<std::size_t>(shape.rank++)] = extent.get<index_t>();
-    return Tensor::from(shape, test::golden_floats(stored.at("data")));
-}
 
 void check_relative(double actual, double expected) {
     if (std::isnan(expected)) {
@@ -52,7 +47,7 @@ TEST_CASE("The suite's metrics are PyTorch's within one part in a million") {
     REQUIRE(cases.size() == 20);
     for (const json& row : cases) {
         INFO(row.at("name"));
-        const nn::Value x = tensor_of(row.at("a")), y = tensor_of(row.at("b"));
+        const nn::Value x = golden_tensor(row.at("a")), y = golden_tensor(row.at("b"));
         check_relative(ns::fx::compute_sqnr(x, y).number(), number(row.at("sqnr")));
         check_relative(ns::fx::compute_normalized_l2_error(x, y).number(), number(row.at("normalized_l2")));
         check_relative(ns::fx::compute_cosine_similarity(x, y).number(), number(row.at("cosine").at(0)));

@@ -16,21 +16,17 @@
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 using test::message_of;
+using test::same_bytes;
 using test::stubbed;
 
 namespace {
-
-const kernels::KernelTable& table_of(std::string_view target) {
-    for (const kernels::KernelTable* table : test::scalar_tables().tables)
-        if (target == table->policy().name) return *table;
-    throw Error("no kernels of target " + std::string(target));
-}
 
 /// A model in the style of the eager documents: stubs, modules and a FloatFunctional. Its forward looks at data, which
 /// no trace could.
@@ -73,10 +69,6 @@ QConfigMapping default_mapping(DType dtype = DType::int8) {
 }
 
 double largest_magnitude(const Tensor& x) { return test::largest_difference(x, Tensor::zeros(x.shape())); }
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
 
 }  // namespace
 
@@ -187,7 +179,7 @@ TEST_CASE("A fused add without a relu has no add_relu") {
 }
 
 TEST_CASE("A batch norm that no layer takes becomes one, as on a graph") {
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const Tensor x = test::random_tensor(Shape(3, 3, 8, 8), 7);
     const auto make = [](bool with_relu) {
         return test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
@@ -209,11 +201,11 @@ TEST_CASE("A batch norm that no layer takes becomes one, as on a graph") {
     const auto plain = make(false), model = make(true);
     const nn::ModulePtr alone = quantize(plain, run, default_mapping(), table);
     CHECK(alone->child("bn")->type_name() == "QuantizedBatchNorm2d");
-    CHECK(same_bits((*alone)(x).tensor(), on_graph(*plain)));
+    CHECK(same_bytes((*alone)(x).tensor(), on_graph(*plain)));
 
     const nn::ModulePtr fused = fuse_modules(model, {{"bn", "relu"}});
     CHECK(fused->child("bn")->type_name() == "BNReLU2d");
-    CHECK(same_bits((*quantize(fused, run, default_mapping(), table))(x).tensor(), on_graph(*model)));
+    CHECK(same_bytes((*quantize(fused, run, default_mapping(), table))(x).tensor(), on_graph(*model)));
     // It has the output of the relu: none.
     const QConfigMapping without = default_mapping().set_module_name("relu", std::nullopt);
     CHECK(prepare_calibration(fused, without, table.policy())->child("bn")->type_name() == "BNReLU2d");
@@ -224,7 +216,7 @@ TEST_CASE("A batch norm that no layer takes becomes one, as on a graph") {
 }
 
 TEST_CASE("In place, what throws leaves the model as it was") {
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const auto model = std::make_shared<EagerNet>();
     const auto types = [](nn::Module& m) {
         std::string all;
@@ -280,7 +272,7 @@ TEST_CASE("What keeps the scale of its input is validated on that grid, as on a 
     for (const char* target : {"tflite", "bayes", "fp32"})
         for (const Kept& kept : all) {
             CAPTURE(target, kept.module->type_name());
-            const kernels::KernelTable& table = table_of(target);
+            const kernels::KernelTable& table = test::scalar_table(target);
             const nn::ModulePtr model = stubbed({{"op", nn::clone(kept.module)}}, kept.body);
             QConfig coarse = get_default_calib_qconfig();
             coarse.output->options.observer_options.quant_min = -8;
@@ -296,14 +288,14 @@ TEST_CASE("What keeps the scale of its input is validated on that grid, as on a 
             for (nn::Module* m : {prepared.get(), static_cast<nn::Module*>(on_graph.get())})
                 set_fake_quantize(*m, FakeQuantState::validation);
             const Tensor validated = (*prepared)(x).tensor(), converted = (*convert(prepared, table))(x).tensor();
-            CHECK(same_bits(validated, (*on_graph)(x).tensor()));
-            CHECK(same_bits(converted, lower(convert_fx(*on_graph), table, 3).run(x)));
-            if (kept.is_exact) CHECK(same_bits(validated, converted));
+            CHECK(same_bytes(validated, (*on_graph)(x).tensor()));
+            CHECK(same_bytes(converted, lower(convert_fx(*on_graph), table, 3).run(x)));
+            if (kept.is_exact) CHECK(same_bytes(validated, converted));
             const float step = prepared->find_tensor("quant.activation_post_process.scale")->flat<float>()[0];
             CHECK(test::largest_difference(validated, converted) < 1.01 * static_cast<double>(step));
             // Real values, which carry no scale, pass.
             set_fake_quantize(*prepared, FakeQuantState::float_);
-            CHECK(same_bits((*prepared)(x).tensor(), (*model)(x).tensor()));
+            CHECK(same_bytes((*prepared)(x).tensor(), (*model)(x).tensor()));
         }
 }
 
@@ -366,7 +358,8 @@ TEST_CASE("What no converted model could run is refused by prepare or by the fir
         const nn::ModulePtr model = stubbed({{"op", nn::clone(c.module)}}, c.body);
         nn::ModulePtr prepared;
         std::string message = message_of<Error>([&] {
-            prepared = prepare_calibration(model, QConfigMapping().set_global(qconfig), table_of(c.target).policy());
+            prepared =
+                prepare_calibration(model, QConfigMapping().set_global(qconfig), test::scalar_table(c.target).policy());
         });
         CAPTURE(c.target, c.start, message);
         CHECK((prepared == nullptr) == c.by_prepare);
@@ -378,7 +371,7 @@ TEST_CASE("What no converted model could run is refused by prepare or by the fir
     }
     // A state that another model calibrated is converted without a run: the run of the converted model refuses.
     const nn::ModulePtr flat = stubbed({{"op", std::make_shared<nn::Flatten>(0)}}, call);
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const nn::ModulePtr prepared = prepare_calibration(flat, default_mapping(), table.policy());
     dynamic_cast<FakeQuantize&>(prepared->find("quant.activation_post_process")).set_qparams(0.1f);
     CHECK(message_of<Error>([&] { (*convert(prepared, table))(x); }).find("op (QuantizedFlatten): ") == 0);
@@ -394,7 +387,7 @@ TEST_CASE("What no converted model could run is refused by prepare or by the fir
 }
 
 TEST_CASE("What stays in float says so where codes reach it, by the name of the layer or of the function") {
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const Tensor x = test::random_tensor(Shape(2, 4, 6, 6), 7), rows = test::random_tensor(Shape(2, 4), 7);
     const auto call = [](test::LambdaModel& m, nn::Arguments v) { return m.call("op", v[0]); };
     const auto off = default_mapping().set_module_name("op", std::nullopt);
@@ -457,7 +450,7 @@ TEST_CASE("What stays in float says so where codes reach it, by the name of the 
 }
 
 TEST_CASE("The state of a prepared model is what a converted one is saved by") {
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
     const auto prepare = [&] {
         return prepare_calibration(fuse_modules(std::make_shared<EagerNet>(), fusions), default_mapping(),
@@ -466,7 +459,7 @@ TEST_CASE("The state of a prepared model is what a converted one is saved by") {
     const nn::ModulePtr prepared = prepare(), loaded = prepare();
     (*prepared)(x);
     nn::load_state_dict(*loaded, nn::state_dict(*prepared));
-    CHECK(same_bits((*convert(loaded, table))(x).tensor(), (*convert(prepared, table))(x).tensor()));
+    CHECK(same_bytes((*convert(loaded, table))(x).tensor(), (*convert(prepared, table))(x).tensor()));
 }
 
 TEST_CASE("Modules that were converted one by one give the bits of the program of the whole graph") {
@@ -474,7 +467,7 @@ TEST_CASE("Modules that were converted one by one give the bits of the program o
     for (const auto& [target, dtype] : {std::pair{"fp32", DType::int8}, std::pair{"tflite", DType::int8},
                                         std::pair{"bayes", DType::int8}, std::pair{"bayes", DType::int16}}) {
         CAPTURE(target, name_of(dtype));
-        const kernels::KernelTable& table = table_of(target);
+        const kernels::KernelTable& table = test::scalar_table(target);
         const bool fused_add = table.policy().fused_add;
         const auto model = std::make_shared<EagerNet>();
 
@@ -493,13 +486,13 @@ TEST_CASE("Modules that were converted one by one give the bits of the program o
         const Tensor y = (*converted)(x).tensor();
         CHECK(test::largest_difference(y, (*model)(x).tensor()) > 1e-6);
         if (fused_add) {
-            CHECK(same_bits(y, expected));
+            CHECK(same_bytes(y, expected));
         } else {
             // Without a graph the sum has a quantizer before its relu; the graph's stands behind it.
             CHECK(test::largest_difference(y, expected) < 0.2 * largest_magnitude(expected));
         }
-        CHECK(same_bits((*nn::clone(*converted))(x).tensor(), y));
-        CHECK(same_bits((*converted)(x.batch(1, 1)).tensor(), y.batch(1, 1)));
+        CHECK(same_bytes((*nn::clone(*converted))(x).tensor(), y));
+        CHECK(same_bytes((*converted)(x.batch(1, 1)).tensor(), y.batch(1, 1)));
         CHECK(prepared->child("conv1")->type_name() == "qat.ConvReLU2d");
         CHECK(converted->child("conv1")->type_name() == "QuantizedConvReLU2d");
         CHECK(converted->child("dequant")->type_name() == "DeQuantize");
@@ -507,7 +500,7 @@ TEST_CASE("Modules that were converted one by one give the bits of the program o
 }
 
 TEST_CASE("A layer without an output quantizer gives its accumulator; one without a qconfig stays in float") {
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const Tensor x = test::random_tensor(Shape(3, 3, 8, 8), 7);
     const auto model = std::make_shared<EagerNet>();
     QConfigMapping mapping = default_mapping();
@@ -519,7 +512,7 @@ TEST_CASE("A layer without an output quantizer gives its accumulator; one withou
     EagerNet traceable;
     traceable.looks_at_data = false;
     const QuantizedGraph quantized = quantize_fx(traceable, run, default_mapping(), table.policy());
-    CHECK(same_bits((*precise)(x).tensor(), lower(quantized, table, 3).run(x)));
+    CHECK(same_bytes((*precise)(x).tensor(), lower(quantized, table, 3).run(x)));
 
     // A model of two regions with a float layer between them.
     const auto mixed = test::make_model(
@@ -554,19 +547,19 @@ TEST_CASE("Linear layers on rows are converted one by one, with the bits of the 
     accumulators.output.reset();
     QConfigMapping mapping = default_mapping();
     mapping.set_module_name("head", accumulators);
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const nn::ModulePtr prepared = prepare_calibration(net, mapping, table.policy());
     (*prepared)(x);
     const Tensor one_by_one = (*convert(prepared, table))(x).tensor();
     const auto whole = prepare_calibration_fx(*net, mapping, table.policy());
     calibrate(*whole, x, 2);
-    CHECK(same_bits(one_by_one, lower(convert_fx(*whole), table, 2).run(x)));
+    CHECK(same_bytes(one_by_one, lower(convert_fx(*whole), table, 2).run(x)));
 }
 
 TEST_CASE("prepare_qat on modules rounds, keeps the names of the parameters and is in training") {
     const auto model = std::make_shared<EagerNet>();
     const nn::ModulePtr prepared =
-        prepare_qat(fuse_modules(model, fusions), default_mapping(), table_of("bayes").policy());
+        prepare_qat(fuse_modules(model, fusions), default_mapping(), test::scalar_table("bayes").policy());
     CHECK(prepared->training());
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
     const double apart = test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor());
@@ -580,7 +573,7 @@ TEST_CASE("prepare_qat on modules rounds, keeps the names of the parameters and 
 }
 
 TEST_CASE("Quantization on modules says what is missing, by name") {
-    const kernels::KernelTable& table = table_of("bayes");
+    const kernels::KernelTable& table = test::scalar_table("bayes");
     const auto model = std::make_shared<EagerNet>();
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
     const nn::ModulePtr prepared = prepare_calibration(model, default_mapping(), table.policy());
@@ -589,8 +582,9 @@ TEST_CASE("Quantization on modules says what is missing, by name") {
         "convert: quant: no data was seen by its quantizer: run the prepared model on samples first (calibrate() does, "
         "and so does a training), or load the state of one that ran");
     CHECK(message_of<Error>([&] { convert(model, table); }).find("convert: the model is not prepared") == 0);
-    CHECK(message_of<Error>([&] { convert(prepared, table_of("meta")); }).find("prepared for the target bayes") !=
-          std::string::npos);
+    CHECK(message_of<Error>([&] {
+              convert(prepared, test::scalar_table("meta"));
+          }).find("prepared for the target bayes") != std::string::npos);
     CHECK(message_of<Error>([&] {
               prepare_calibration(prepared, default_mapping(), table.policy());
           }).find("the model is prepared already") != std::string::npos);

@@ -4,7 +4,6 @@
 // differs in the ordinary float simulation is counted and printed beside it.
 #include "intq/quantization/convert/exact_simulation.hpp"
 
-#include <cstring>
 #include <iostream>
 #include <map>
 #include <set>
@@ -26,20 +25,17 @@
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 #include "support/kept_tensors.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using test::Draw;
 using test::run_and_keep;
+using test::same_bytes;
 using test::stubbed;
 
 namespace {
-
-bool same_bytes(const intq::Tensor& a, const intq::Tensor& b) {
-    return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-           std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
 
 template <class Code> index_t count_different(const intq::Tensor& a, const intq::Tensor& b) {
     index_t count = 0;

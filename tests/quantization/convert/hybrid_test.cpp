@@ -21,29 +21,21 @@
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 using test::message_of;
+using test::same_bytes;
 
 namespace {
-
-const kernels::KernelTable& table_of(std::string_view target) {
-    for (const kernels::KernelTable* table : test::scalar_tables().tables)
-        if (target == table->policy().name) return *table;
-    throw Error("no kernels of target " + std::string(target));
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
-}
 
 std::shared_ptr<PreparedModel> calibrated(const nn::Module& model, const Tensor& x, const PrepareOptions& options,
                                           const char* target = "bayes") {
     const auto prepared =
-        prepare_calibration_fx(model, get_default_qconfig_mapping(), table_of(target).policy(), options);
+        prepare_calibration_fx(model, get_default_qconfig_mapping(), test::scalar_table(target).policy(), options);
     calibrate(*prepared, x, x.extent(0));
     return prepared;
 }
@@ -118,15 +110,15 @@ TEST_CASE("A hybrid model runs named modules in float, and the rest as the progr
     PrepareOptions options;
     options.hybrid = true;
     const auto whole = calibrated(model, x, options);
-    const HybridModel all(convert_fx(*whole), table_of("bayes"), 2);
+    const HybridModel all(convert_fx(*whole), test::scalar_table("bayes"), 2);
     CHECK(all.program_count() == 1);
-    CHECK(same_bits(all.run(x), lower(convert_fx(*whole), table_of("bayes"), 2).run(x)));
+    CHECK(same_bytes(all.run(x), lower(convert_fx(*whole), test::scalar_table("bayes"), 2).run(x)));
     CHECK_NOTHROW(check_deployable(all.quantized()));
 
     // A name covers what is below; fused modules are named by their parts.
     options.hybrid_dict = {{"AdaptiveAvgPool2d"}, {"layer1.0.conv2", "depthwise"}};
     const auto prepared = calibrated(model, x, options);
-    const HybridModel hybrid(convert_fx(*prepared), table_of("bayes"), 2);
+    const HybridModel hybrid(convert_fx(*prepared), test::scalar_table("bayes"), 2);
     std::string in_float;
     for (const QuantizedNode& node : hybrid.quantized().nodes)
         if (node.as<FloatStep>() != nullptr) in_float += node.module + " ";
@@ -135,13 +127,13 @@ TEST_CASE("A hybrid model runs named modules in float, and the rest as the progr
     const Tensor y = hybrid.run(x), exact = (*nn::clone(model))(x).tensor();
     const double reach = test::largest_difference(exact, Tensor::zeros(exact.shape()));
     CHECK(test::largest_difference(y, (*make_reference(hybrid.quantized()))(x).tensor()) < 0.05 * reach);
-    CHECK_FALSE(same_bits(y, all.run(x)));
-    CHECK(same_bits(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
+    CHECK_FALSE(same_bytes(y, all.run(x)));
+    CHECK(same_bytes(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
 
     CHECK(message_of<Error>([&] { check_deployable(hybrid.quantized()); }) ==
           "the model is hybrid and not deployable to the target bayes; outside of a program run: layer1.0.conv2 "
           "(ConvAddReLU2d), depthwise (ConvReLU62d), pool (AdaptiveAvgPool2d), flatten (Flatten)");
-    CHECK(message_of<Error>([&] { lower(hybrid.quantized(), table_of("bayes")); }).find("stays in float") !=
+    CHECK(message_of<Error>([&] { lower(hybrid.quantized(), test::scalar_table("bayes")); }).find("stays in float") !=
           std::string::npos);
 }
 
@@ -166,32 +158,33 @@ TEST_CASE("A tensor of the model is an operand of each sample, and a constant of
         CAPTURE(target);
         const auto prepared = calibrated(model, x, {}, target);
         const QuantizedGraph quantized = convert_fx(*prepared);
-        const Tensor y = lower(quantized, table_of(target), 2).run(x), exact = (*nn::clone(model))(x).tensor();
+        const Tensor y = lower(quantized, test::scalar_table(target), 2).run(x),
+                     exact = (*nn::clone(model))(x).tensor();
         const double reach = test::largest_difference(exact, Tensor::zeros(exact.shape()));
         CHECK(test::largest_difference(y, exact) < 0.05 * reach);
-        const HybridModel hybrid(quantized, table_of(target), 2);
+        const HybridModel hybrid(quantized, test::scalar_table(target), 2);
         CHECK(hybrid.program_count() == 1);
-        CHECK(same_bits(y, hybrid.run(x)));
-        CHECK(same_bits(y, ExactSimulation(quantized, table_of(target), 2).run(std::span(&x, 1))[0]));
-        CHECK(same_bits(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
+        CHECK(same_bytes(y, hybrid.run(x)));
+        CHECK(same_bytes(y, ExactSimulation(quantized, test::scalar_table(target), 2).run(std::span(&x, 1))[0]));
+        CHECK(same_bytes(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
     }
     // Beside a layer in float: each program has the constant as its own.
     PrepareOptions options;
     options.hybrid = true;
     options.hybrid_dict = {{}, {"conv"}};
     const auto prepared = calibrated(model, x, options);
-    const HybridModel hybrid(convert_fx(*prepared), table_of("bayes"), 2);
+    const HybridModel hybrid(convert_fx(*prepared), test::scalar_table("bayes"), 2);
     const Tensor y = hybrid.run(x), reference = (*make_reference(hybrid.quantized()))(x).tensor();
     const double reach = test::largest_difference(y, Tensor::zeros(y.shape()));
     CHECK(test::largest_difference(y, reference) < 0.05 * reach);  // a tie may fall to the other side in float
-    CHECK(same_bits(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
+    CHECK(same_bytes(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
 }
 
 TEST_CASE("A tensor of the model that differs from sample to sample is refused by prepare") {
     WithRow model;
     model.tensor("row") = test::random_tensor(Shape(3, 4, 1, 6), 5);
     CHECK(message_of<Error>([&] {
-              prepare_calibration_fx(model, get_default_qconfig_mapping(), table_of("bayes").policy(),
+              prepare_calibration_fx(model, get_default_qconfig_mapping(), test::scalar_table("bayes").policy(),
                                      {.example_inputs = {test::random_tensor(Shape(3, 3, 6, 6), 3)}});
           }).find("a constant operand is the same for each sample: expected shape (1, ...), given (3, 4, 1, 6)") !=
           std::string::npos);
@@ -242,7 +235,7 @@ TEST_CASE("A custom module is observed, quantized by its author's class, and run
     CHECK(prepared->find("magnitude").type_name() == "ObservedMagnitude");
     QuantizedMagnitude::calls = 0;
     const QuantizedGraph quantized = convert_fx(*prepared, convert_config());
-    const HybridModel hybrid(quantized, table_of("fp32"), 3);
+    const HybridModel hybrid(quantized, test::scalar_table("fp32"), 3);
     CHECK(hybrid.program_count() == 2);
     const Tensor y = hybrid.run(x);
     CHECK(QuantizedMagnitude::calls == 1);
@@ -257,22 +250,22 @@ TEST_CASE("A custom module is observed, quantized by its author's class, and run
     eager.custom = prepare_config();
     QConfigMapping mapping = get_default_qconfig_mapping();
     mapping.set_module_name("conv2", get_default_calib_out_qconfig());
-    const nn::ModulePtr by_modules = prepare_calibration(model, mapping, table_of("fp32").policy(), eager);
+    const nn::ModulePtr by_modules = prepare_calibration(model, mapping, test::scalar_table("fp32").policy(), eager);
     (*by_modules)(x);
-    const nn::ModulePtr converted = convert(by_modules, table_of("fp32"), {.custom = convert_config()});
-    CHECK(same_bits((*converted)(x).tensor(), y));
+    const nn::ModulePtr converted = convert(by_modules, test::scalar_table("fp32"), {.custom = convert_config()});
+    CHECK(same_bytes((*converted)(x).tensor(), y));
     CHECK(converted->child("magnitude")->type_name() == "QuantizedMagnitude");
 
-    CHECK(message_of<Error>([&] { convert(by_modules, table_of("fp32")); }) ==
+    CHECK(message_of<Error>([&] { convert(by_modules, test::scalar_table("fp32")); }) ==
           "convert: magnitude (ObservedMagnitude): observed_to_quantized_custom_module_class has no static entry of "
           "this type");
     CHECK(message_of<Error>([&] {
               convert_fx(*prepared, ConvertCustomConfig{});
           }).find("convert: %magnitude (ObservedMagnitude)") == 0);
     CHECK(message_of<Error>([&] {
-              HybridModel(convert_fx(*prepared), table_of("fp32"), 3).run(x);
+              HybridModel(convert_fx(*prepared), test::scalar_table("fp32"), 3).run(x);
           }).find("the custom module is observed only") != std::string::npos);
-    CHECK(message_of<Error>([&] { lower(quantized, table_of("fp32")); }).find("it is a custom module") !=
+    CHECK(message_of<Error>([&] { lower(quantized, test::scalar_table("fp32")); }).find("it is a custom module") !=
           std::string::npos);
     options.custom.float_to_observed_custom_module_class[QuantType::static_]["Magnitude"] = [](const nn::Module&) {
         return std::make_shared<Magnitude>();
@@ -293,7 +286,7 @@ TEST_CASE("A custom module whose result is real is quantized; codes of other qpa
     };
     const Tensor real = test::random_tensor(Shape(2, 8), 4);
     QuantizedCustomModule quantized(std::make_shared<Gives>(real), output, {});
-    CHECK(same_bits(quantized(codes).tensor(), quantize(real, output, {})));
+    CHECK(same_bytes(quantized(codes).tensor(), quantize(real, output, {})));
     QuantizedCustomModule wrong(std::make_shared<Gives>(codes), output, {});
     CHECK(message_of<Error>([&] { wrong(codes); }).find("codes of its output's qparams") != std::string::npos);
 }
@@ -315,15 +308,16 @@ TEST_CASE("Dynamic and weight-only custom modules keep real values on both sides
         };
         const QuantizedGraph quantized = convert_fx(*prepared, config);
         CHECK(made == 1);
-        const HybridModel changed(quantized, table_of("fp32"), 2), plain(convert_fx(*prepared), table_of("fp32"), 2);
-        CHECK_FALSE(same_bits(changed.run(x), plain.run(x)));
+        const HybridModel changed(quantized, test::scalar_table("fp32"), 2),
+            plain(convert_fx(*prepared), test::scalar_table("fp32"), 2);
+        CHECK_FALSE(same_bytes(changed.run(x), plain.run(x)));
     }
 }
 
 TEST_CASE("A from_observed that gives no module is refused by the name of its module") {
     const nn::ModulePtr model = magnitude_model();
     const Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 9);
-    const kernels::KernelTable& table = table_of("fp32");
+    const kernels::KernelTable& table = test::scalar_table("fp32");
     const auto nothing = [](const nn::Module&, const intq::OwnedQParams&) { return nn::ModulePtr(); };
     PrepareOptions options;
     options.custom.non_traceable_module_class = {"Magnitude"};
@@ -380,7 +374,7 @@ TEST_CASE("A prepared layer that becomes one in float is refused by convert, and
 TEST_CASE("explain names types, kernel, backend and reason of each step; strict refuses what no kernel runs") {
     const Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);
     const auto whole = calibrated(test::ResidualNet(4), x, {});
-    const Explanation all = explain(convert_fx(*whole), table_of("bayes"), &whole->report());
+    const Explanation all = explain(convert_fx(*whole), test::scalar_table("bayes"), &whole->report());
     const auto step = [](const Explanation& explanation, const std::string& node) {
         for (const ExplainedStep& found : explanation.steps)
             if (found.node == node) return found;
@@ -408,7 +402,7 @@ TEST_CASE("explain names types, kernel, backend and reason of each step; strict 
                                      });
     const auto prepared = calibrated(*model, test::random_tensor(Shape(2, 3, 9, 9), 3), {});
     // Prepared for a target that takes the window, and converted for one that does not.
-    const kernels::KernelTable& narrow = table_of("bernoulli2");
+    const kernels::KernelTable& narrow = test::scalar_table("bernoulli2");
     const Explanation mixed = explain(convert_fx(*prepared, narrow.policy()), narrow, &prepared->report());
     CHECK(step(mixed, "grouped").reason ==
           "a gemm for each of 3 groups: the depthwise kernel needs as many output channels as groups");

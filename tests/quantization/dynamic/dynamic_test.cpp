@@ -11,20 +11,16 @@
 #include "intq/quantization/dynamic/weight_only.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+#include "support/golden_tensor.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 using nlohmann::json;
+using test::golden_tensor;
 
 namespace {
-
-Tensor tensor_of(const json& stored) {
-    Shape shape;
-    for (const auto& extent : stored.at("shape")) shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
-    return Tensor::from(shape, test::golden_floats(stored.at("data")));
-}
 
 nn::ModulePtr weighted_layer_of(const json& stored) {
     const json& o = stored.at("options");
@@ -36,7 +32,7 @@ nn::ModulePtr weighted_layer_of(const json& stored) {
         layer = std::make_shared<nn::LSTM>(nn::LSTMOptions{o.at("input_size"), o.at("hidden_size"), o.at("num_layers"),
                                                            o.at("bias"), o.at("batch_first"), o.at("bidirectional")});
     nn::StateDict state;
-    for (const auto& [name, value] : stored.at("parameters").items()) state.push_back({name, tensor_of(value)});
+    for (const auto& [name, value] : stored.at("parameters").items()) state.push_back({name, golden_tensor(value)});
     nn::load_state_dict(*layer, state);
     return layer;
 }
@@ -93,8 +89,8 @@ TEST_CASE("Dynamic Linear and LSTM give PyTorch's outputs within 1e-5") {
         const nn::ModulePtr layer = weighted_layer_of(stored);
         layer->eval();
         std::vector<Tensor> inputs, expected;
-        for (const json& x : stored.at("inputs")) inputs.push_back(tensor_of(x));
-        for (const json& y : stored.at("outputs")) expected.push_back(tensor_of(y));
+        for (const json& x : stored.at("inputs")) inputs.push_back(golden_tensor(x));
+        for (const json& y : stored.at("outputs")) expected.push_back(golden_tensor(y));
         QuantizeDynamicOptions options;
         options.qconfig_spec[layer->type_name()] = DynamicQConfig{stored.at("per_channel"), stored.at("reduce_range")};
         const nn::ModulePtr quantized = quantize_dynamic(layer, options);

@@ -4,7 +4,6 @@
 // against the same network on normalized images.
 #include "intq/quantization/operators/image_input.hpp"
 
-#include <cstring>
 #include <limits>
 #include <string>
 
@@ -20,11 +19,13 @@
 #include "kernels/tables/tables.hpp"
 #include "reference/quantize.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using test::message_of;
+using test::same_bytes;
 
 namespace {
 
@@ -70,13 +71,6 @@ const kernels::KernelTable& fp32() { return *test::scalar_tables().tables[0]; }
 /// What lower() says of a model and an input that do not fit.
 std::string refusal(const QuantizedGraph& quantized, const ImageInput& image) {
     return message_of<Error>([&] { lower(quantized, fp32(), {1, {image}}); });
-}
-
-/// As bytes; NaN is equal to itself.
-bool same_bits(const intq::Tensor& a, const intq::Tensor& b) {
-    const intq::Tensor x = a.contiguous(), y = b.contiguous();
-    return x.shape() == y.shape() && x.dtype() == y.dtype() &&
-           std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.bytes())) == 0;
 }
 
 }  // namespace
@@ -127,7 +121,7 @@ TEST_CASE("A network on pixels gives the bytes of the network on normalized imag
             const LoweredModel of_pixels =
                 lower(quantized, *table, {.max_batch = 2, .image_inputs = {image_net(layout)}});
             const intq::Tensor expected = lower(quantized, *table, 2).run(real);
-            CHECK(same_bits(of_pixels.run(pixels), expected));
+            CHECK(same_bytes(of_pixels.run(pixels), expected));
             const runtime::Program& program = of_pixels.program().program();
             CHECK(program.instructions[0].op == OpKind::quantize_image);
             CHECK(std::string(program.instructions[0].name) == "quant");
@@ -137,7 +131,7 @@ TEST_CASE("A network on pixels gives the bytes of the network on normalized imag
                                   deploy::record_golden_runs(of_pixels.program(), std::span(&pixels, 1)));
             const deploy::ProgramOfFile read = deploy::read_program(folder / "net.intq", *table);
             CHECK(read.golden.count == 5);
-            CHECK(same_bits(read.program->run(pixels), expected));
+            CHECK(same_bytes(read.program->run(pixels), expected));
         }
 }
 
