@@ -157,7 +157,7 @@ private:
     bool write_weighted(const quantization::WeightedStep& step) {
         if (step.sumin || step.spread || step.weight.dtype() != DType::int8) return false;
         if (!cuts_nothing(step.activation, graph_.output(node_).qparams)) return false;
-        const LayerParameters layer = layer_parameters(graph_, node_, step);
+        const LayerCodes layer = layer_codes(graph_, node_, step);
         if (layer.bias.defined() && layer.bias_codes.empty()) return false;
         if (const auto* conv = dynamic_cast<const nn::Conv2d*>(step.layer.get()))
             return write_conv(layer, conv->options().window, conv->options().groups, false);
@@ -170,7 +170,7 @@ private:
     }
 
     /// The codes of the weight with their scale and zero point, which has no axis here: it is that of the channels.
-    std::vector<std::string> weight(const LayerParameters& layer, bool exchanges) {
+    std::vector<std::string> weight(const LayerCodes& layer, bool exchanges) {
         OwnedQParams grid = *layer.grid;
         const Tensor real = exchanges ? exports::exchanged(layer.weight) : layer.weight;
         if (exchanges && grid.is_per_channel()) grid.axis = 1;
@@ -180,13 +180,13 @@ private:
         return {codes, names.scale, names.zero_point};
     }
 
-    std::string bias(const LayerParameters& layer) {
+    std::string bias(const LayerCodes& layer) {
         const auto count = static_cast<index_t>(layer.bias_codes.size());
         return exporter_.writer().add_parameter(
             to_file_tensor(name_ + "_bias", Tensor::from(Shape(count), layer.bias_codes)));
     }
 
-    bool write_conv(const LayerParameters& layer, const Window2d& window, index_t groups, bool is_line) {
+    bool write_conv(const LayerCodes& layer, const Window2d& window, index_t groups, bool is_line) {
         begin();
         std::vector<std::string> inputs = operand(0);
         append(inputs, weight(layer, false));
@@ -197,7 +197,7 @@ private:
         return finish("QLinearConv", std::move(inputs), std::move(attributes), "");
     }
 
-    bool write_matmul(const LayerParameters& layer) {
+    bool write_matmul(const LayerCodes& layer) {
         begin();
         std::vector<std::string> inputs = operand(0);
         append(inputs, weight(layer, true));
@@ -205,7 +205,7 @@ private:
         return finish("QLinearMatMul", std::move(inputs), {}, "");
     }
 
-    bool write_gemm(const LayerParameters& layer) {
+    bool write_gemm(const LayerCodes& layer) {
         begin();
         std::vector<std::string> inputs = operand(0);
         append(inputs, weight(layer, false));

@@ -87,8 +87,8 @@ const std::string& name_of_step(const quantization::QuantizedNode& node);
 std::string describe_step(const quantization::QuantizedNode& node);
 
 /// Weight and bias of a step in the form of its float layer.
-LayerParameters layer_parameters(const quantization::QuantizedGraph& quantized, const quantization::QuantizedNode& node,
-                                 const quantization::WeightedStep& step);
+LayerCodes layer_codes(const quantization::QuantizedGraph& quantized, const quantization::QuantizedNode& node,
+                       const quantization::WeightedStep& step);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
@@ -169,10 +169,10 @@ INTQ_INLINE std::vector<std::int32_t> bias_codes_of(const QuantizedGraph& quanti
 
 }  // namespace detail
 
-INTQ_INLINE LayerParameters layer_parameters(const QuantizedGraph& quantized, const QuantizedNode& node,
-                                             const quantization::WeightedStep& step) {
+INTQ_INLINE LayerCodes layer_codes(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                   const quantization::WeightedStep& step) {
     const auto& layer = dynamic_cast<const nn::Weighted&>(*step.layer);
-    LayerParameters result;
+    LayerCodes result;
     result.weight = layer.weight();
     result.bias = step.bias;
     result.grid = step.weight_qparams;
@@ -300,7 +300,7 @@ INTQ_INLINE ExportedCall QuantizedExporter::layer_call(const QuantizedNode& node
                                                        const quantization::WeightedStep& step) {
     ExportedCall result = call_without_arguments(node);
     set_module(result, step.layer.get());
-    result.layer = layer_parameters(quantized_, node, step);
+    result.layer = layer_codes(quantized_, node, step);
     for (const int input : node.inputs) {
         ExportArgument argument;
         argument.values = {real(input)};

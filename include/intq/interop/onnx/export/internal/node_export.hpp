@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +15,10 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/interop/onnx/export/internal/graph_writer.hpp"
+#include "intq/interop/onnx/internal/nodes/layer_codes.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/value.hpp"
-#include "intq/tensor/owned_qparams.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx {
@@ -37,14 +36,6 @@ struct ExportArgument {
     int copied_axis = -1;                                 // the extent of this axis of argument 0, as it is
 };
 
-/// Weight and bias of a layer as the file is to hold them.
-struct LayerParameters {
-    Tensor weight{}, bias{};                 // real numbers; the bias may be undefined
-    std::optional<OwnedQParams> grid{};      // of the weight, which is written as codes then
-    std::vector<std::int32_t> bias_codes{};  // empty: the bias is written as real numbers
-    std::vector<float> bias_scales{};
-};
-
 /// A call of an operator.
 struct ExportedCall {
     std::string op{};     // of graph/operators.hpp; of a layer with weights its operator_name()
@@ -53,7 +44,7 @@ struct ExportedCall {
     const nn::Module* module = nullptr;
     std::vector<ExportArgument> arguments{};
     Shape output{};
-    LayerParameters layer{};
+    LayerCodes layer{};  // without a grid, the weight is written as real numbers, and so is a bias without codes
     Activation activation = Activation::none;  // behind the operator, where its module does not have it
 };
 

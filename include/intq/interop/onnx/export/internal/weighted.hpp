@@ -111,7 +111,7 @@ INTQ_INLINE Tensor exchanged(const Tensor& matrix) {
 ///
 /// @param exchanges  whether the file holds the matrix with its axes exchanged
 INTQ_INLINE std::string weight_of(NodeExport& node, bool exchanges = false) {
-    const LayerParameters& layer = node.call().layer;
+    const LayerCodes& layer = node.call().layer;
     const Tensor weight = exchanges ? exchanged(layer.weight) : layer.weight;
     if (!layer.grid) return node.parameter("weight", weight);
     OwnedQParams grid = *layer.grid;
@@ -124,7 +124,7 @@ INTQ_INLINE std::string weight_of(NodeExport& node, bool exchanges = false) {
 
 /// The value of the layer's bias; empty without one.
 INTQ_INLINE std::string bias_of(NodeExport& node) {
-    const LayerParameters& layer = node.call().layer;
+    const LayerCodes& layer = node.call().layer;
     if (layer.bias_codes.empty()) return layer.bias.defined() ? node.parameter("bias", layer.bias) : std::string();
     const auto count = static_cast<index_t>(layer.bias_codes.size());
     const std::string codes = node.parameter("bias", Tensor::from(Shape(count), layer.bias_codes));

@@ -25,6 +25,7 @@
 #include "intq/graph/graph.hpp"
 #include "intq/graph/node.hpp"
 #include "intq/interop/onnx/internal/nodes/dims.hpp"
+#include "intq/interop/onnx/internal/nodes/layer_codes.hpp"
 #include "intq/interop/onnx/internal/nodes/names.hpp"
 #include "intq/interop/onnx/internal/read/limits.hpp"
 #include "intq/interop/onnx/read/model.hpp"
@@ -62,20 +63,6 @@ struct ImportedValue {
     std::optional<OwnedQParams> grid{};
     /// Of a constant behind a QuantizeLinear, beside `constant`.
     QuantizedConstant* quantized = nullptr;
-};
-
-/// A constant that DequantizeLinear made of codes.
-struct CodedConstant {
-    OwnedQParams grid;                // of int8, int16 or int32 codes; those of uint8 are shifted by 128
-    std::vector<std::int32_t> codes;  // of int32 alone
-};
-
-/// What a file says of the weight and the bias of a layer beside their real numbers.
-struct LayerCodes {
-    Tensor weight{};                         // real numbers on the grid
-    std::optional<OwnedQParams> grid{};      // of the weight
-    std::vector<std::int32_t> bias_codes{};  // empty where the file has none
-    std::vector<float> bias_scales{};        // one, or one a channel
 };
 
 /// The model that is being made.

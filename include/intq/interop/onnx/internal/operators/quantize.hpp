@@ -87,22 +87,16 @@ INTQ_INLINE std::vector<std::int32_t> codes_in_file(const FileTensor& tensor) {
     }
 }
 
-/// Scales and zero points of the file, before any shift.
-struct FileGrid {
-    std::vector<float> scales;
-    std::vector<std::int32_t> zero_points;  // as many as scales
-    DType dtype = DType::none;              // of the zero points; none without
-    int axis = -1;
-};
-
-/// Inputs 1 and 2.
-INTQ_INLINE FileGrid read_grid(NodeImport& node, const Dims& dims) {
+/// Inputs 1 and 2: scales and as many zero points, as they are in the file, before any shift. The type is that of the
+/// zero points; none without.
+INTQ_INLINE OwnedQParams read_grid(NodeImport& node, const Dims& dims) {
     const FileTensor& scale = node.float_constant(1, "scale");
     if (scale.dims.size() > 1 || node.integer("block_size", 0) != 0)
         throw Error("the scale has shape " + describe_shape(scale.dims) +
                     ", a scale for each block of elements, which is not supported; expected one for the tensor or one "
                     "for each channel");
-    FileGrid grid;
+    OwnedQParams grid;
+    grid.dtype = DType::none;
     const std::span<const float> scales = scale.as<float>();
     grid.scales.assign(scales.begin(), scales.end());
     for (const float value : grid.scales)
@@ -133,7 +127,7 @@ INTQ_INLINE void leave_out_zeros(OwnedQParams& grid) {
 }
 
 /// The grid as the library has it, whose codes are those of the file less a shift.
-INTQ_INLINE OwnedQParams to_qparams(const FileGrid& grid, DType dtype, std::int32_t shift) {
+INTQ_INLINE OwnedQParams to_qparams(const OwnedQParams& grid, DType dtype, std::int32_t shift) {
     if (dtype == DType::uint8) dtype = DType::int8;
     OwnedQParams result = OwnedQParams::per_channel(grid.scales, grid.axis, dtype);
     for (const std::int32_t zero_point : grid.zero_points) result.zero_points.push_back(zero_point - shift);
@@ -184,7 +178,7 @@ INTQ_INLINE void quantize_linear(NodeImport& node) {
     node.integer("saturate", 1);   // concerns float8 only
     node.integer("precision", 0);  // of the division, which is in float32
     const Dims dims = node.dims(0);
-    const FileGrid grid = read_grid(node, dims);
+    const OwnedQParams grid = read_grid(node, dims);
     const DType asked = output_dtype_of(node), own = grid.dtype != DType::none ? grid.dtype : DType::uint8;
     if (asked != DType::none && grid.dtype != DType::none && asked != grid.dtype)
         throw Error(std::string("output_dtype is ") + name_of(asked) + ", the zero point has dtype " +
@@ -201,7 +195,7 @@ INTQ_INLINE void quantize_linear(NodeImport& node) {
 }
 
 /// Codes of the file in real numbers, with what the library keeps of them.
-INTQ_INLINE void dequantize_constant(NodeImport& node, const FileTensor& codes, const FileGrid& grid) {
+INTQ_INLINE void dequantize_constant(NodeImport& node, const FileTensor& codes, const OwnedQParams& grid) {
     const std::vector<std::int32_t> values = codes_in_file(codes);
     if (grid.dtype != DType::none && grid.dtype != codes.dtype)
         throw Error(std::string("the codes have dtype ") + name_of(codes.dtype) + ", the zero point " +
@@ -234,7 +228,7 @@ INTQ_INLINE void dequantize_linear(NodeImport& node) {
     if (const DType asked = output_dtype_of(node); asked != DType::none && asked != DType::float32)
         throw Error(std::string("output_dtype is ") + name_of(asked) + ", expected float32");
     const ImportedValue& x = node.any_value(0, "input");
-    const FileGrid grid = read_grid(node, x.dims);
+    const OwnedQParams grid = read_grid(node, x.dims);
     if (x.constant != nullptr) return dequantize_constant(node, *x.constant, grid);
     if (x.codes == DType::none) throw Error("its input holds real numbers, expected codes");
     if (grid.dtype != DType::none && grid.dtype != x.codes)
