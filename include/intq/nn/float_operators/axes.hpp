@@ -9,12 +9,16 @@
 
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
+
 /// An axis counted from the front; a negative one counts from the end. Throws for one that does not exist.
 int positive_axis(int axis, int rank, const char* op);
 
 /// Product of the extents of the axes [first, last).
 index_t extent_product(const Shape& shape, int first, int last);
 
+/// Puts an extent behind the last one.
+///
+/// @throws Error for a shape that has max_rank axes
 void append_extent(Shape& shape, index_t extent, const char* op);
 
 namespace detail {
@@ -84,6 +88,7 @@ INTQ_INLINE void append_extent(Shape& shape, index_t extent, const char* op) {
         throw Error(std::string(op) + ": the result would have more than " + std::to_string(max_rank) + " axes");
     shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
 }
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::float_operators
 

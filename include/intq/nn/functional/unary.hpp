@@ -13,6 +13,7 @@
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
 /// "none" is x·Φ(x), "tanh" its approximation.
 TableFunction gelu_of(const std::string& approximate);
 

@@ -74,6 +74,7 @@ std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping, std::s
 #    include <system_error>
 #    include <utility>
 
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -82,7 +83,6 @@ std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping, std::s
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
-#    include "intq/quantization/operators/operator_table.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

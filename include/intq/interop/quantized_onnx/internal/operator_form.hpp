@@ -54,6 +54,7 @@ bool write_operator_form(QuantizedExporter& exporter, const quantization::Quanti
 #    include "intq/interop/onnx/export/internal/rows.hpp"
 #    include "intq/interop/onnx/export/internal/weighted.hpp"
 #    include "intq/interop/quantized_onnx/internal/quantized_exporter.hpp"
+#    include "intq/io/error.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/pool.hpp"
@@ -116,14 +117,17 @@ private:
     }
 
     bool moves_codes() const {
-        return node_.as<quantization::FloatBackedStep>() != nullptr &&
-               graph::moves_codes(graph::numbers_of(exporter_.call_on_codes(node_).op)) &&
+        const auto* const step = node_.as<quantization::FloatBackedStep>();
+        return step != nullptr && graph::moves_codes(graph::numbers_of(operator_of_call(step->call()))) &&
                graph_.output(node_).qparams == graph_.input(node_, 0).qparams;
     }
 
     /// The operator on codes of a step that has its operator in float.
-    std::string word_on_codes() {
-        const graph::OperatorRow* const row = graph::find_operator_row(exporter_.call_on_codes(node_).op);
+    std::string word_on_codes() const {
+        const std::string name = operator_of_call(node_.step_as<quantization::FloatBackedStep>().call());
+        const graph::OperatorRow* const row = graph::find_operator_row(name);
+        if (row == nullptr || row->onnx_on_codes.empty())
+            throw Error(describe_step(node_), "no ONNX operator on codes is known of " + name);
         return std::string(graph::first_word(row->onnx_on_codes));
     }
 

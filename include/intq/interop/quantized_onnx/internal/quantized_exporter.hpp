@@ -83,6 +83,8 @@ private:
 
 /// The name of a step's node in the file: that of its module, or of the node of the graph.
 const std::string& name_of_step(const quantization::QuantizedNode& node);
+/// The operator of a call, as graph/operator_rows.hpp names it.
+std::string operator_of_call(const quantization::FloatCall& call);
 /// How messages name a node.
 std::string describe_step(const quantization::QuantizedNode& node);
 
@@ -129,6 +131,14 @@ using quantization::QuantizedTensor;
 
 INTQ_INLINE const std::string& name_of_step(const QuantizedNode& node) {
     return node.module.empty() ? node.name : node.module;
+}
+
+INTQ_INLINE std::string operator_of_call(const quantization::FloatCall& call) {
+    if (call.module != nullptr)
+        return graph::operator_of(graph::Op::call_module, call.module->type_name(), call.method);
+    const std::string name = call.function->name;
+    const std::string op = graph::operator_of(graph::Op::call_function, name, "");
+    return op == name ? graph::operator_of(graph::Op::call_method, name, "") : op;
 }
 
 INTQ_INLINE std::string describe_step(const QuantizedNode& node) {
@@ -283,13 +293,7 @@ INTQ_INLINE ExportedCall QuantizedExporter::call_without_arguments(const Quantiz
 INTQ_INLINE ExportedCall QuantizedExporter::call_of(const QuantizedNode& node, const quantization::FloatCall& call,
                                                     bool on_codes) {
     ExportedCall result = call_without_arguments(node);
-    if (call.module != nullptr) {
-        result.op = graph::operator_of(graph::Op::call_module, call.module->type_name(), call.method);
-    } else {
-        const std::string name = call.function->name;
-        result.op = graph::operator_of(graph::Op::call_function, name, "");
-        if (result.op == name) result.op = graph::operator_of(graph::Op::call_method, name, "");
-    }
+    result.op = operator_of_call(call);
     set_module(result, call.module.get());
     for (const quantization::FloatArgument& argument : call.arguments)
         result.arguments.push_back(argument_of(node, argument, on_codes));
