@@ -53,7 +53,7 @@ Weights random_weights(std::mt19937_64& random, std::int64_t o, std::int64_t i, 
     return w;
 }
 
-WeightedLayer weighted_layer_of(Weights w, const QParams& in, const QParams& out) {
+WeightedLayer layer_of(Weights w, const QParams& in, const QParams& out) {
     WeightedLayer layer;
     layer.weights = std::move(w);
     layer.in = in;
@@ -76,7 +76,7 @@ TEST_CASE("reference: step 0 raises the scale of a channel whose bias needs it, 
     w.bias_real = {1.0F, 1000.0F, -3.0F};
     CHECK(w.scale[0] == fdiv(1.0F, 127.5F));
     CHECK(w.scale[1] == std::ldexp(1.0F, -23));
-    const WeightedLayer layer = weighted_layer_of(w, int8(0.125F), int8(8.0F));
+    const WeightedLayer layer = layer_of(w, int8(0.125F), int8(8.0F));
     const std::vector<float> raised = raise_scales(bayes(), layer);
     CHECK(raised[0] == w.scale[0]);
     CHECK(raised[1] == 0x1.f4p-18F);  // 1000 / (2^30/8) = 1000·2^-27
@@ -93,7 +93,7 @@ TEST_CASE("reference: step 0 raises the scale of a channel whose bias needs it, 
 }
 
 TEST_CASE("reference: step 0 rounds up, counts the fused add, and keeps all-zero channels from being refused") {
-    WeightedLayer layer = weighted_layer_of(Weights{}, int8(0.1F), int8(1.0F));
+    WeightedLayer layer = layer_of(Weights{}, int8(0.1F), int8(1.0F));
     layer.weights.real = {0.0F};
     layer.weights.scale = {std::ldexp(1.0F, -23)};
     layer.weights.bias_real = {300.0F};
@@ -148,7 +148,7 @@ TEST_CASE("reference: what a raised channel loses is below 0.07 of an output cod
             real += static_cast<double>(w.real[k]) * static_cast<double>(x.codes[k]) * static_cast<double>(s_in);
             bound += std::fabs(static_cast<double>(w.real[k])) * 128.0 * static_cast<double>(s_in);
         }
-        const WeightedLayer layer = weighted_layer_of(w, int8(s_in), int8(static_cast<float>(bound / 127.5)));
+        const WeightedLayer layer = layer_of(w, int8(s_in), int8(static_cast<float>(bound / 127.5)));
         const MadeWeights made = make_weights(bayes(), layer);
         if (!(made.scale[0] > w.scale[0])) continue;
         ++raised_channels;
@@ -225,7 +225,7 @@ TEST_CASE("reference: the worst case over all inputs decides, not the input at h
         const auto n = static_cast<std::int64_t>(weights.size());
         Weights w = given_weights(1, n, 1, 1, std::move(weights));
         w.bias_codes = {bias};
-        return make_weights(t, weighted_layer_of(w, in, in.bits == 16 ? int16(1e9F) : int8(1e9F)));
+        return make_weights(t, layer_of(w, in, in.bits == 16 ? int16(1e9F) : int8(1e9F)));
     };
     const MadeWeights made = worst(bayes(), int8(1.0F), {3, -5, 0}, 7);
     CHECK(to_int64(made.highest[0]) == 127 * 3 + 128 * 5 + 7);
@@ -243,7 +243,7 @@ TEST_CASE("reference: the worst case over all inputs decides, not the input at h
     negative[0] = -127;
     CHECK_NOTHROW(worst(bayes(), int16(1.0F), negative, 0));
 
-    WeightedLayer with_operand = weighted_layer_of(given_weights(1, 1, 1, 1, {1}), int8(1.0F), int8(1.0F));
+    WeightedLayer with_operand = layer_of(given_weights(1, 1, 1, 1, {1}), int8(1.0F), int8(1.0F));
     with_operand.sumin = int8(2.0F);
     const MadeWeights both = make_weights(bayes(), with_operand);
     CHECK(to_int64(both.highest[0]) == 127 + 254);
@@ -251,7 +251,7 @@ TEST_CASE("reference: the worst case over all inputs decides, not the input at h
 }
 
 TEST_CASE("reference: what a target does not have is refused") {
-    const WeightedLayer plain = weighted_layer_of(given_weights(1, 1, 1, 1, {1}), int8(1.0F), int8(1.0F));
+    const WeightedLayer plain = layer_of(given_weights(1, 1, 1, 1, {1}), int8(1.0F), int8(1.0F));
     for (const Target& t : all_targets) CHECK_NOTHROW(make_weights(t, plain));
     WeightedLayer layer = plain;
     layer.sumin = int8(1.0F);
@@ -287,7 +287,7 @@ TEST_CASE("reference: a 2x2 convolution worked out by hand") {
     const Tensor x{{1, 2, 3, 4, 5, 6, 7, 8, 9}, 1, 1, 3, 3};
     Weights w = given_weights(1, 1, 2, 2, {1, 2, 3, -1});
     w.bias_codes = {10};
-    WeightedLayer layer = weighted_layer_of(w, int8(1.0F), int8(1.0F));
+    WeightedLayer layer = layer_of(w, int8(1.0F), int8(1.0F));
     for (const Target& t : all_targets) {
         CAPTURE(static_cast<int>(t.kind));
         CHECK(conv2d(t, layer, x).codes == Codes{1 + 4 + 12 - 5 + 10, 2 + 6 + 15 - 6 + 10,  //
@@ -313,7 +313,7 @@ TEST_CASE("reference: convolution equals itself written with explicit padding, d
         CAPTURE(static_cast<int>(t.kind));
         const QParams in = int8(1.0F, t.is_bpu() ? 0 : 9);
         const Tensor x = random_tensor(random, 2, 4, 6, 7, in);
-        WeightedLayer layer = weighted_layer_of(random_weights(random, 6, 2, 3, 2), in, int8(500.0F));
+        WeightedLayer layer = layer_of(random_weights(random, 6, 2, 3, 2), in, int8(500.0F));
         layer.groups = 2;
         layer.pad_top = 1;
         layer.pad_left = 2;
@@ -386,7 +386,7 @@ TEST_CASE("reference: convolution equals itself written with explicit padding, d
 TEST_CASE("reference: a convolution as large as its input is a linear layer on the flattened input") {
     std::mt19937_64 random(14);
     const Tensor x = random_tensor(random, 3, 2, 3, 4, int8(1.0F));
-    const WeightedLayer layer = weighted_layer_of(random_weights(random, 5, 2, 3, 4), int8(1.0F), int8(900.0F));
+    const WeightedLayer layer = layer_of(random_weights(random, 5, 2, 3, 4), int8(1.0F), int8(900.0F));
     WeightedLayer flat = layer;
     flat.weights.in_channels = 24;
     flat.weights.kernel_h = flat.weights.kernel_w = 1;
@@ -410,8 +410,7 @@ TEST_CASE("reference: linear equals PyTorch's qnnpack engine under fp32") {
                    6,
                    1,
                    1};
-    const WeightedLayer layer =
-        weighted_layer_of(w, {0x1.dfede2p-7F, 150, 8, 0, 255}, {0x1.d048b4p-6F, 132, 8, 0, 255});
+    const WeightedLayer layer = layer_of(w, {0x1.dfede2p-7F, 150, 8, 0, 255}, {0x1.d048b4p-6F, 132, 8, 0, 255});
     CHECK(linear(fp32(), layer, x).codes ==
           Codes{60, 140, 199, 243, 76, 105, 119, 150, 165, 9, 0, 154, 151, 64, 55, 179, 124, 135, 204, 255});
 
@@ -425,8 +424,7 @@ TEST_CASE("reference: linear equals PyTorch's qnnpack engine under fp32") {
                     6,
                     1,
                     1};
-    const WeightedLayer per_channel =
-        weighted_layer_of(w, {0x1.cb3e8cp-7F, 107, 8, 0, 255}, {0x1.25672p-5F, 186, 8, 0, 255});
+    const WeightedLayer per_channel = layer_of(w, {0x1.cb3e8cp-7F, 107, 8, 0, 255}, {0x1.25672p-5F, 186, 8, 0, 255});
     CHECK(linear(fp32(), per_channel, x2).codes ==
           Codes{232, 228, 232, 255, 211, 143, 153, 241, 125, 0, 253, 167, 154, 119, 163, 192, 67, 69, 173, 155});
 }
@@ -437,7 +435,7 @@ TEST_CASE("reference: real weights are quantized with the raised scale by the ta
     w.in_channels = 2;
     w.real = {2.5F, -127.0F, 5.0F, 254.0F};
     w.scale = {1.0F, 2.0F};
-    const WeightedLayer layer = weighted_layer_of(w, int8(0.5F), int8(1.0F));
+    const WeightedLayer layer = layer_of(w, int8(0.5F), int8(1.0F));
     Target t = bayes();
     CHECK(make_weights(t, layer).codes == Codes{2, -127, 2, 127});
     t.quantize.rounding = QuantizeRounding::half_up;
@@ -446,7 +444,7 @@ TEST_CASE("reference: real weights are quantized with the raised scale by the ta
 }
 
 TEST_CASE("reference: a fused add stays in the accumulator on bpu and in float on fp32") {
-    WeightedLayer layer = weighted_layer_of(given_weights(1, 1, 1, 1, {1}), int8(0.25F), int8(1.0F));
+    WeightedLayer layer = layer_of(given_weights(1, 1, 1, 1, {1}), int8(0.25F), int8(1.0F));
     layer.sumin = int8(0.5F);
     const auto y = [&](const Target& t, std::int64_t x, std::int64_t e) {
         const Tensor operand{{e}, 1, 1, 1, 1};
@@ -490,7 +488,7 @@ TEST_CASE("reference: an int32 output is the accumulator") {
     Weights w = given_weights(2, 2, 1, 1, {100, 100, -100, 1});
     w.scale = {0.5F, 0.25F};
     w.bias_codes = {5000, -7};
-    WeightedLayer layer = weighted_layer_of(w, int8(0.5F), accumulator());
+    WeightedLayer layer = layer_of(w, int8(0.5F), accumulator());
     const Tensor x{{127, 126}, 1, 2, 1, 1};
     for (const Target& t : all_targets) CHECK(linear(t, layer, x).codes == Codes{30300, -12581});
     layer.activation = Activation::relu;

@@ -35,7 +35,7 @@ struct Comparison {
 
 void compare_output(void* context, const Program& program, index_t instruction, const void* output, index_t batch) {
     auto& comparison = *static_cast<Comparison*>(context);
-    const int layer = SmallProgram::weighted_layer_of(instruction);
+    const int layer = SmallProgram::layer_of(instruction);
     if (layer < 0) return;
     const runtime::ProgramTensor& tensor =
         program.tensor(program.instructions[static_cast<std::size_t>(instruction)].output);

@@ -57,7 +57,7 @@ public:
         return oracle::evaluate(target_, layers_, {x});
     }
     /// Layer of the oracle that instruction i computes; -1 for the change of layout at the start.
-    static int weighted_layer_of(index_t instruction) { return static_cast<int>(instruction) - 1; }
+    static int layer_of(index_t instruction) { return static_cast<int>(instruction) - 1; }
 
     static oracle::RealTensor draw_images(index_t batch, std::uint64_t seed) {
         Draw draw(seed);

@@ -22,7 +22,7 @@ using test::golden_tensor;
 
 namespace {
 
-nn::ModulePtr weighted_layer_of(const json& stored) {
+nn::ModulePtr layer_of(const json& stored) {
     const json& o = stored.at("options");
     nn::ModulePtr layer;
     if (stored.at("kind") == "linear")
@@ -86,7 +86,7 @@ TEST_CASE("Dynamic Linear and LSTM give PyTorch's outputs within 1e-5") {
     for (const json& stored : test::golden_cases("dynamic")) {
         const std::string kind = stored.at("kind");
         if (kind == "range") continue;
-        const nn::ModulePtr layer = weighted_layer_of(stored);
+        const nn::ModulePtr layer = layer_of(stored);
         layer->eval();
         std::vector<Tensor> inputs, expected;
         for (const json& x : stored.at("inputs")) inputs.push_back(golden_tensor(x));
