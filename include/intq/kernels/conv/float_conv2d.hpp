@@ -28,7 +28,9 @@ Result<PackedConv2d> make_float_conv2d(const FloatConv2dSpec& spec, Workspace st
     return pack_float_conv2d(float_packing<Backend>(), spec, storage);
 }
 
-/// @tparam E  float with a fused add, or no_sumin
+/// A float convolution whose packing and geometry were checked.
+///
+/// @tparam Sumin  float with a fused add, or no_sumin
 template <class Backend, class Sumin> void run_float_conv2d_unchecked(const ConvCall& call) INTQ_NOEXCEPT {
     detail::check_usable<Backend>();
     // Not through the table: a unit that never adds pays for no code that adds.
