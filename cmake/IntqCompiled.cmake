@@ -6,18 +6,22 @@
 #
 #   intq_add_compiled(<target> INCLUDE <folder of intq's headers> HOSTED <target>)
 #
-# makes <target>_base, <target>_model, <target>_quantization and <target>_training, each linking those before it,
-# <target>_kernels, which links the first, and <target>, which links all, from units that it writes into the build tree.
-# They are built where something links them.
+# makes <target>_base, <target>_model, <target>_quantization, <target>_interop and <target>_training, each linking those
+# before it, <target>_kernels, which links the first, and <target>, which links all, from units that it writes into the
+# build tree. They are built where something links them.
 #
 # INTQ_COMPILED_BACKENDS says whose kernels they hold: `all` backends of the architecture, `native` for scalar and the
-# best one that this CPU executes, or a list such as "avx2;scalar". Every unit of kernels is compiled with the flags of its backend,
-# and the program asks the CPU before it enters one.
+# best one that this CPU executes, `best` for that one alone, or a list such as "avx2;scalar". Every unit of kernels is
+# compiled with the flags of its backend, and the program asks the CPU before it enters one.
+#
+# With INTQ_COMPILED_QUICK a library is one unit, which parses the headers that its rooms share once, and what prepares,
+# converts and reads models is not optimised. On two processors that takes about two thirds of the time.
 
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/IntqBackends.cmake")
 
-set(INTQ_COMPILED_BACKENDS all CACHE STRING "Backends of intq::compiled: all, native, or a list of tags")
+set(INTQ_COMPILED_BACKENDS all CACHE STRING "Backends of intq::compiled: all, native, best, or a list of tags")
+option(INTQ_COMPILED_QUICK "intq::compiled is built quickly rather than to run quickly" OFF)
 
 # A row is a unit: the library that it goes into, its name, and the rooms (folders below include/intq) that it defines.
 # Rooms that share headers stand together, and the units take about as long as each other.
@@ -26,13 +30,13 @@ set(intq_compiled_units
     "kernels tables program/backends"
     "model nn nn/model nn/float_operators nn/functional nn/layers"
     "model graph graph"
-    "model interop interop/onnx interop/onnx/read interop/onnx/write interop/onnx/nodes interop/onnx/operators interop/onnx/export"
+    "model onnx interop/onnx interop/onnx/read interop/onnx/write interop/onnx/nodes interop/onnx/operators interop/onnx/export"
     "quantization quantizers quantization/observers quantization/fake_quantize quantization/qconfig quantization/modules"
     "quantization operators quantization/operators quantization/fuse"
-    "quantization tflite interop/tflite interop/tflite/read interop/tflite/nodes interop/tflite/operators interop/tflite/float_model"
     "quantization prepare quantization/prepare quantization/check"
     "quantization convert quantization/convert quantization/dynamic"
-    "quantization quantized_onnx interop/quantized_onnx"
+    "interop tflite interop/tflite interop/tflite/read interop/tflite/nodes interop/tflite/operators interop/tflite/float_model"
+    "interop quantized_onnx interop/quantized_onnx"
     "training training training training/gradients"
     "training improve improve"
     "training numeric_suite numeric_suite/loggers numeric_suite/eager numeric_suite/fx"
@@ -41,6 +45,28 @@ set(intq_compiled_units
 set(intq_embeddable_rooms core arith simd kernels observers runtime)
 # Rooms that are header-only in both forms, because they include headers of a library that few have.
 set(intq_foreign_rooms distributed/mpi)
+
+# Sets <result> to the rows of the units: those above, or with INTQ_COMPILED_QUICK one a library.
+function(intq_rows_of_units result)
+    if(NOT INTQ_COMPILED_QUICK)
+        set(${result} "${intq_compiled_units}" PARENT_SCOPE)
+        return()
+    endif()
+    set(parts "")
+    foreach(row IN LISTS intq_compiled_units)
+        string(REPLACE " " ";" row "${row}")
+        list(POP_FRONT row part unit)
+        list(APPEND parts ${part})
+        list(APPEND rooms_of_${part} ${row})
+    endforeach()
+    list(REMOVE_DUPLICATES parts)
+    set(rows "")
+    foreach(part IN LISTS parts)
+        list(JOIN rooms_of_${part} " " rooms)
+        list(APPEND rows "${part} ${part} ${rooms}")
+    endforeach()
+    set(${result} "${rows}" PARENT_SCOPE)
+endfunction()
 
 # Writes a file only when its text changes, so that configuring again compiles nothing.
 function(intq_write_unit path text)
@@ -108,14 +134,15 @@ function(intq_add_compiled target)
         endforeach()
     endforeach()
 
+    intq_rows_of_units(units)
     set(all_rooms "")
-    foreach(row IN LISTS intq_compiled_units)
+    foreach(row IN LISTS units)
         string(REPLACE " " ";" row "${row}")
         list(POP_FRONT row part unit)
         list(APPEND all_rooms ${row})
     endforeach()
     intq_sort_headers("${arg_INCLUDE}" "${all_rooms}")
-    foreach(row IN LISTS intq_compiled_units)
+    foreach(row IN LISTS units)
         string(REPLACE " " ";" row "${row}")
         list(POP_FRONT row part unit)
         intq_room_unit("${row}" text)
@@ -128,7 +155,7 @@ function(intq_add_compiled target)
 
     # The kernels are declared first, because ninja builds in this order and their units take longest.
     set(before ${target}_base)
-    foreach(part IN ITEMS kernels base model quantization training)
+    foreach(part IN ITEMS kernels base model quantization interop training)
         if(part STREQUAL "base")
             set(before ${arg_HOSTED})
         endif()
@@ -138,6 +165,10 @@ function(intq_add_compiled target)
         set_target_properties(${target}_${part} PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME compiled_${part})
         set(before ${target}_${part})
     endforeach()
+    if(INTQ_COMPILED_QUICK)
+        target_compile_options(${target}_quantization PRIVATE -O0)
+        target_compile_options(${target}_interop PRIVATE -O0)
+    endif()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE ${target}_training ${target}_kernels)
 endfunction()

@@ -6,7 +6,7 @@
 #                   [FORM <part>] [SANITIZE_LONG])
 #
 # makes a program of several test files that share their flags. It is header-only, or links a part of the compiled form
-# (cmake/IntqCompiled.cmake): FORM base, model, quantization or training. NO_SANITIZE leaves the group out of the
+# (cmake/IntqCompiled.cmake): FORM base, model, quantization, interop or training. NO_SANITIZE leaves the group out of the
 # sanitizer build, SANITIZE_LONG out of the one that ./dev test makes without --all.
 #
 #   intq_add_test(<source> GROUP <name> [LONG])

@@ -241,22 +241,24 @@ Samples DataOptions::read_pixels(const std::vector<InputInfo>& inputs) const {
                                            name_of(pixels.dtype()) + " " + intq::to_string(pixels.shape()));
 }
 
-Samples DataOptions::read_for(const ProgramFile& program) const {
-    const std::vector<InputInfo> inputs = program.inputs();
-    const std::vector<Source> sources = sources_of(words, inputs);
-    if (program.takes_pixels()) {
+Samples DataOptions::read_as(const std::vector<ProgramInput>& inputs) const {
+    std::vector<InputInfo> infos;
+    for (const ProgramInput& input : inputs) infos.push_back(input.info);
+    const std::vector<Source> sources = sources_of(words, infos);
+    // A program of pixels has no other input.
+    if (inputs.front().dtype == DType::uint8) {
         if (!normalize.mean.empty() || !normalize.deviation.empty())
             throw Error(sources.front().where,
                         "the program takes pixels, and holds their mean and deviation itself; leave out --mean and "
                         "--deviation");
-        return read_pixels(inputs);
+        return read_pixels(infos);
     }
     Samples samples;
     bool has_images = false, takes_reals = false;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const bool takes_codes = program.takes_codes(i);
-        const DType type = takes_codes ? program.input_type(i) : DType::float32;
-        Tensor stored = read_stored(sources[i], inputs[i].extents, count, type);
+        const bool takes_codes = static_cast<bool>(inputs[i].codes_of);
+        const DType type = takes_codes ? inputs[i].dtype : DType::float32;
+        Tensor stored = read_stored(sources[i], infos[i].extents, count, type);
         has_images |= stored.dtype() == DType::uint8;
         takes_reals |= stored.dtype() == DType::float32;
         if (takes_codes && stored.dtype() == type) {
@@ -264,7 +266,7 @@ Samples DataOptions::read_for(const ProgramFile& program) const {
             continue;
         }
         const Tensor reals = real_numbers(sources[i], normalize, stored);
-        samples.push_back(takes_codes ? program.codes_of(i, reals) : reals);
+        samples.push_back(takes_codes ? inputs[i].codes_of(reals) : reals);
     }
     if (takes_reals && !has_images) refuse_normalization_of(sources.front().where, normalize);
     check_counts(sources, samples);

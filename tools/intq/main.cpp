@@ -58,17 +58,7 @@ int run(int count, char** arguments) {
         return "intq: " + intq::printable(error.what()) + "; --help says what there is\n";
     });
     intq_tool::Action action;
-    intq_tool::add_quantize(app, action);
-    intq_tool::add_codegen(app, action);
-    intq_tool::add_run(app, action);
-    intq_tool::add_check(app, action);
-    intq_tool::add_compare(app, action);
-    intq_tool::add_profile(app, action);
-    intq_tool::add_info(app, action);
-    intq_tool::add_targets(app, action);
-    intq_tool::add_examples(app, {"intq check model.onnx --target tflite",
-                                  "intq quantize model.onnx --data data.npy --target tflite -o model.intq",
-                                  "intq info model.intq", "intq compare model.onnx model.intq --data test.npy"});
+    intq_tool::add_commands(app, action);
     if (is_unknown_command(app, count, arguments) || is_unknown_option(app, count, arguments)) return 2;
     try {
         app.parse(count, arguments);

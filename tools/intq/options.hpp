@@ -48,6 +48,13 @@ Tensor read_samples(const std::string& path, const NormalizeOptions& normalize, 
 
 struct ProgramFile;
 
+/// What a program takes as one of its inputs: real numbers, pixels, or codes, which are made of real numbers.
+struct ProgramInput {
+    InputInfo info;
+    intq::DType dtype;
+    std::function<Tensor(const Tensor&)> codes_of;  // empty where the input is no codes
+};
+
 /// Images or other samples, as the options of a command name them.
 struct DataOptions {
     std::vector<std::string> words;  // a file or folder, an archive, or NAME=FILE for each input
@@ -61,7 +68,8 @@ struct DataOptions {
     Samples read(const std::vector<InputInfo>& inputs) const;
     /// Images as they are stored, of a model of one input.
     Samples read_pixels(const std::vector<InputInfo>& inputs) const;
-    /// What a program takes: real numbers, pixels, or codes, of which real numbers are made.
+    /// What a program takes; codes are taken as they are stored, or made of real numbers.
+    Samples read_as(const std::vector<ProgramInput>& inputs) const;
     Samples read_for(const ProgramFile& program) const;
 };
 
@@ -234,6 +242,8 @@ void add_profile(CLI::App& app, Action& action);
 void add_codegen(CLI::App& app, Action& action);
 void add_info(CLI::App& app, Action& action);
 void add_targets(CLI::App& app, Action& action);
+/// All that the program has.
+void add_commands(CLI::App& app, Action& action);
 
 }  // namespace intq_tool
 

@@ -3,7 +3,6 @@
 // What runs as integers: program files, quantized ONNX models, and TFLite models.
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -91,10 +90,15 @@ std::vector<Tensor> ProgramFile::run_real(const Samples& samples) const {
     return results;
 }
 
-bool is_program_file(const std::string& path) {
-    const auto& magic = runtime::program_file_magic;
-    const std::vector<std::byte> bytes = io::read_file(path);
-    return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+Samples DataOptions::read_for(const ProgramFile& program) const {
+    std::vector<ProgramInput> inputs;
+    for (const InputInfo& info : program.inputs()) {
+        const std::size_t i = inputs.size();
+        inputs.push_back({info, program.input_type(i), {}});
+        if (program.takes_codes(i))
+            inputs[i].codes_of = [&program, i](const Tensor& x) { return program.codes_of(i, x); };
+    }
+    return read_as(inputs);
 }
 
 namespace {

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+//
+// Float models as the commands take them, and the kernels of a target.
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "options.hpp"
+
+namespace intq_tool {
+
+using namespace intq;
+using namespace intq::quantization;
+using intq::Tensor;
+
+// --- targets --------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> target_names() {
+    std::vector<std::string> names;
+    const program::BackendTables best = program::runnable_tables().front();
+    for (const kernels::KernelTable* table : best.tables) names.emplace_back(table->policy().name);
+    return names;
+}
+
+const kernels::KernelTable& find_table(const std::string& target, const std::string& backend) {
+    const std::string wanted = backend.empty() ? program::best_table<target::fp32>().backend : backend;
+    for (const program::BackendTables& tables : program::runnable_tables())
+        if (tables.name == wanted)
+            for (const kernels::KernelTable* table : tables.tables)
+                if (table->policy().name == target) return *table;
+    std::string names;
+    for (const program::BackendTables& tables : program::runnable_tables())
+        names += (names.empty() ? "" : ", ") + std::string(tables.name);
+    throw Error("this program has no kernels of the backend " + in_quotes(wanted) + " for the target " + target +
+                " that this CPU runs; its backends: " + names);
+}
+
+// --- models ---------------------------------------------------------------------------------------------------------
+
+bool is_program_file(const std::string& path) {
+    const auto& magic = runtime::program_file_magic;
+    const std::vector<std::byte> bytes = io::read_file(path);
+    return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+}
+
+interop::onnx::Model read_onnx(const std::string& path) {
+    if (std::filesystem::path(path).extension() == ".tflite")
+        throw Error(path,
+                    "is a TFLite model, and this command takes ONNX; `intq codegen` and `intq run` take TFLite "
+                    "models of codes");
+    if (is_program_file(path))
+        throw Error(path, "is a program file, and this command takes an ONNX model; `intq info` describes it");
+    return interop::onnx::read_model(path);
+}
+
+std::vector<InputInfo> inputs_of(const interop::onnx::Model& file) {
+    std::vector<InputInfo> inputs;
+    for (const auto& input : file.graph.inputs) {
+        const auto has_value = [&](const auto& tensor) { return tensor.name == input.name; };
+        const auto& values = file.graph.initializers;
+        if (std::none_of(values.begin(), values.end(), has_value)) inputs.push_back({input.name, input.shape});
+    }
+    return inputs;
+}
+
+namespace {
+
+/// Puts DeQuantStubs before the outputs of a model that has several, with the names of these, by which a program then
+/// knows them.
+void name_outputs(graph::GraphModule& model, const std::vector<std::string>& names) {
+    graph::Node& output = model.graph().output_node();
+    if (names.size() < 2) return;
+    std::map<graph::Node*, std::string> stubs;
+    for (std::size_t i = 0; i < output.operands().size() && i < names.size(); ++i)
+        stubs.emplace(output.operands()[i], names[i]);
+    for (graph::Node* value : output.inputs()) {
+        if (value->op() == graph::Op::placeholder) continue;
+        std::string name = stubs.at(value);
+        const auto is_of_names = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+        std::replace_if(
+            name.begin(), name.end(), [&](char c) { return !is_of_names(c); }, '_');
+        if (name.empty()) name = "output";
+        while (model.has_child(name)) name += "_";
+        model.add_child(name, std::make_shared<nn::DeQuantStub>());
+        const auto at = model.graph().before(output);
+        output.replace_input(*value, model.graph().call_module(name, {*value}));
+    }
+}
+
+FloatModel model_of(const std::string& path, const interop::onnx::Model& file) {
+    FloatModel model;
+    try {
+        model.module = interop::onnx::import_model(file);
+    } catch (const Error& error) {
+        throw Error(path, error);
+    }
+    model.module->eval();
+    model.inputs = inputs_of(file);
+    std::error_code ignored;
+    model.file_bytes = std::filesystem::file_size(path, ignored);
+    for (const auto& node : file.graph.nodes) model.is_quantized |= node.op_type == "QuantizeLinear";
+    for (const auto& output : file.graph.outputs) model.outputs.push_back(output.name);
+    name_outputs(*model.module, model.outputs);
+    add_stubs(*model.module);
+    return model;
+}
+
+}  // namespace
+
+FloatModel read_model(const std::string& path) { return model_of(path, read_onnx(path)); }
+
+void require_unquantized(const std::string& path, const interop::onnx::Model& file) {
+    for (const auto& node : file.graph.nodes)
+        if (node.op_type == "QuantizeLinear")
+            throw Error(
+                path, "the model is quantized already, it holds QuantizeLinear; `intq run` and `intq compare` take it");
+}
+
+FloatModel read_unquantized_model(const std::string& path) {
+    const interop::onnx::Model file = read_onnx(path);
+    require_unquantized(path, file);
+    return model_of(path, file);
+}
+
+void require_one_input_and_output(const std::string& path, const FloatModel& model) {
+    const auto refuse = [&](const char* what, const std::string& first, const std::string& second, std::size_t count) {
+        throw Error(path, "it has " + std::to_string(count) + " " + what + ", " + in_quotes(first) + ", " +
+                              in_quotes(second) + (count > 2 ? " ..." : "") + "; this command takes models of one");
+    };
+    if (model.inputs.size() > 1) refuse("inputs", model.inputs[0].name, model.inputs[1].name, model.inputs.size());
+    if (model.outputs.size() > 1) refuse("outputs", model.outputs[0], model.outputs[1], model.outputs.size());
+}
+
+Samples first_of(const Samples& samples, index_t count) {
+    Samples first;
+    for (const Tensor& each : samples) first.push_back(each.batch(0, std::min(count, each.extent(0))));
+    return first;
+}
+
+std::vector<Tensor> run_float(graph::GraphModule& model, const Samples& samples, index_t batch) {
+    const BatchSource source = batches_of(samples, batch);
+    std::vector<std::vector<Tensor>> parts;  // of each output
+    io::Progress progress("float model", static_cast<std::int64_t>(source.count));
+    for (std::size_t i = 0; i < source.count; ++i) {
+        const std::vector<Tensor> outputs = nn::tensors_of(model.dispatch("forward", source.values(i)));
+        parts.resize(outputs.size());
+        for (std::size_t output = 0; output < outputs.size(); ++output) parts[output].push_back(outputs[output]);
+        progress.update(static_cast<std::int64_t>(i + 1));
+    }
+    std::vector<Tensor> outputs;
+    for (const std::vector<Tensor>& part : parts) outputs.push_back(nn::float_operators::cat(part, 0));
+    return outputs;
+}
+
+}  // namespace intq_tool
