@@ -24,6 +24,11 @@
 #
 #   intq_add_skipped(<name> <reason>)   a ctest entry that reports itself as skipped
 #   intq_long_test(<name>)              marks a ctest entry as LONG
+#   intq_label_tests(<label> <regex>...)
+#
+# gives a label to the ctest entries of this folder that match; each regex must find one. `rest` is what ./dev test leaves
+# to ./dev test --rest, `every_backend` what runs in both, there with the kernels of every backend, and `conformance` what
+# ./dev conformance runs. Entries without a label run in ./dev test alone.
 
 include_guard(GLOBAL)
 
@@ -53,6 +58,18 @@ endfunction()
 
 function(intq_long_test name)
     set_property(TEST "${name}" APPEND PROPERTY LABELS long)
+endfunction()
+
+function(intq_label_tests label)
+    get_property(tests DIRECTORY PROPERTY TESTS)
+    foreach(regex IN LISTS ARGN)
+        set(found ${tests})
+        list(FILTER found INCLUDE REGEX "${regex}")
+        if(NOT found)
+            message(FATAL_ERROR "intq_label_tests(${label}): no test of this folder matches ${regex}")
+        endif()
+        set_property(TEST ${found} APPEND PROPERTY LABELS ${label})
+    endforeach()
 endfunction()
 
 # The precompiled header of the groups that link the compiled form at -O0.
