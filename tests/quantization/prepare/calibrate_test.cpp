@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// Calibration by batches: stopping and going on, files of state, findings, what a bad batch leaves.
+// Calibration by batches: stopping and going on, files of state, findings, what a bad batch leaves, what a batch costs.
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <map>
+#include <new>
 
 #include "intq/arith/fp32.hpp"
 #include "intq/io/safetensors.hpp"
@@ -15,6 +17,18 @@
 #include "intq/tensor/npy.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
+
+namespace {
+long allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+    ++allocations;
+    if (void* memory = std::malloc(size)) return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 using namespace intq;
 using namespace intq::quantization;
@@ -194,6 +208,21 @@ TEST_CASE("A batch with NaN names the node, and no observer keeps any of it") {
     const intq::Tensor huge = intq::Tensor::full(Shape(1, 2, 6, 6), 3e38f);
     CHECK(has(message_of<Error>([&] { calibrate(*model, std::vector<intq::Tensor>{huge}); }), "element"));
     CHECK(state_of(*model) == before);
+}
+
+TEST_CASE("The modules are looked up once a calibration, so a batch costs the same among any number of them") {
+    const auto allocations_of = [](std::size_t batches, int idle) {
+        const auto model = prepared_with(observer_factory<MinMaxObserver>());
+        // Modules that no node calls; each look at all of them makes their names.
+        for (int i = 0; i < idle; ++i) model->add_child("idle_" + std::to_string(i), std::make_shared<nn::Identity>());
+        const long before = allocations;
+        calibrate(*model, source_of(batches));
+        return allocations - before;
+    };
+    allocations_of(1, 1);  // what is made once a process
+    const long of_a_batch = allocations_of(4, 10) - allocations_of(3, 10);
+    CHECK(of_a_batch > 0);
+    CHECK(allocations_of(4, 400) - allocations_of(3, 400) == of_a_batch);
 }
 
 TEST_CASE("A set without data is refused; a source is not asked for more than it has") {

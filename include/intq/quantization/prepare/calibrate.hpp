@@ -95,7 +95,7 @@ std::string to_string(const CalibrationReport& report);
 
 /// Runs a prepared model over batches with its quantizers in the state `calibration`, and leaves them in `validation`.
 /// Throws for a set without data; for NaN or infinity in a tensor, naming the node, and then no observer has seen any
-/// of that batch.
+/// of that batch. The model's modules are looked up once, so `source` and `progress` must not replace any.
 ///
 /// Result   the scales have the same bits on every machine, with FMA or without (FloatSums::reproducible)
 /// Memory   that of one batch and of the observers, whatever the number of batches
@@ -187,22 +187,24 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const Tensor& samp
 
 namespace detail {
 
-/// The buffers of the quantizers. An observer replaces its tensors and does not write into them, so that handles are a
-/// copy of the state.
-INTQ_INLINE std::vector<std::pair<Tensor*, Tensor>> observed_state(nn::Module& model) {
-    std::vector<std::pair<Tensor*, Tensor>> state;
+/// The buffers of the quantizers of a model.
+INTQ_INLINE std::vector<Tensor*> observed_buffers(nn::Module& model) {
+    std::vector<Tensor*> buffers;
     for (const auto& module : model.named_modules())
         if (dynamic_cast<Quantizer*>(module.value) != nullptr || dynamic_cast<Observer*>(module.value) != nullptr)
-            for (auto& buffer : module.value->buffers()) state.emplace_back(&buffer.value, buffer.value);
-    return state;
+            for (auto& buffer : module.value->buffers()) buffers.push_back(&buffer.value);
+    return buffers;
 }
 
-INTQ_INLINE void calibrate_batch(PreparedModel& model, const std::vector<nn::Value>& batch) {
-    const auto before = observed_state(model);
+/// An observer replaces its tensors and does not write into them, so that handles are a copy of its state.
+INTQ_INLINE void calibrate_batch(PreparedModel& model, const std::vector<nn::Value>& batch,
+                                 const std::vector<Tensor*>& observed) {
+    std::vector<Tensor> before;
+    for (const Tensor* buffer : observed) before.push_back(*buffer);
     try {
         model.dispatch("forward", batch);
     } catch (...) {
-        for (const auto& [buffer, tensor] : before) *buffer = tensor;
+        for (std::size_t i = 0; i < observed.size(); ++i) *observed[i] = before[i];
         throw;
     }
 }
@@ -311,6 +313,7 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
     const std::size_t last = options.first + (std::min)(options.most, source.count - options.first);
     set_fake_quantize(model, FakeQuantState::calibration);
     const FloatSumsScope reproducible(FloatSums::reproducible);
+    const std::vector<Tensor*> observed = detail::observed_buffers(model);
     bool any = options.first > 0 || last == options.first;
     {
         io::Progress bar("calibration", static_cast<std::int64_t>(source.count), options.show);
@@ -318,7 +321,7 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
             const std::vector<nn::Value> batch = source.values(i);
             try {
                 if (has_data(batch)) {
-                    detail::calibrate_batch(model, batch);
+                    detail::calibrate_batch(model, batch, observed);
                     any = true;
                 }
             } catch (const Error& error) {
