@@ -44,18 +44,12 @@ std::string tensor_json(const runtime::ProgramTensor& tensor) {
         .add_text("layout", name_of(tensor.layout))
         .add("offset", json_count(tensor.offset));
     if (tensor.dtype == DType::float32) return object.str();
-    const QParams& q = tensor.qparams;
-    std::vector<float> scales;
-    std::vector<std::int32_t> zero_points;
-    for (index_t c = 0; c < q.count(); ++c) {
-        scales.push_back(q.scale(c));
-        zero_points.push_back(q.zero_point(c));
-    }
-    return object.add("axis", q.is_per_channel() ? json_count(q.axis()) : "null")
-        .add("scale", json_list(scales, json_real))
-        .add("zero_point", json_list(zero_points, json_count))
-        .add("quant_min", json_count(q.quant_min()))
-        .add("quant_max", json_count(q.quant_max()))
+    const OwnedQParams q = OwnedQParams::of(tensor.qparams, tensor.dtype);
+    return object.add("axis", q.is_per_channel() ? json_count(q.axis) : "null")
+        .add("scale", json_list(q.scales, json_real))
+        .add("zero_point", json_list(q.zero_points, json_count))
+        .add("quant_min", json_count(q.quant_min))
+        .add("quant_max", json_count(q.quant_max))
         .str();
 }
 

@@ -18,18 +18,11 @@ namespace {
 
 /// The grid of a tensor of codes.
 OwnedQParams owned(const runtime::ProgramTensor& tensor) {
-    OwnedQParams qparams;
-    qparams.dtype = tensor.dtype;
-    qparams.axis = tensor.qparams.is_per_channel() ? tensor.qparams.axis() : -1;
+    OwnedQParams qparams = OwnedQParams::of(tensor.qparams, tensor.dtype);
+    if (!tensor.has_stated_bounds) return qparams;
     // A run refuses a code outside of stated bounds; clamped to them, it would not see one.
-    const bool all = tensor.has_stated_bounds;
-    qparams.quant_min = all ? lowest_code(tensor.dtype) : tensor.qparams.quant_min();
-    qparams.quant_max = all ? highest_code(tensor.dtype) : tensor.qparams.quant_max();
-    qparams.scales.clear();
-    for (index_t c = 0; c < tensor.qparams.count(); ++c) {
-        qparams.scales.push_back(tensor.qparams.scale(c));
-        qparams.zero_points.push_back(tensor.qparams.zero_point(c));
-    }
+    qparams.quant_min = lowest_code(tensor.dtype);
+    qparams.quant_max = highest_code(tensor.dtype);
     return qparams;
 }
 

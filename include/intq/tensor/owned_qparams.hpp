@@ -31,6 +31,8 @@ struct OwnedQParams {
     /// Symmetric, with the whole range of `dtype`.
     static OwnedQParams per_tensor(float scale, DType dtype);
     static OwnedQParams per_channel(std::vector<float> scales, int axis, DType dtype);
+    /// A copy of what somebody else owns, for codes of `dtype`.
+    static OwnedQParams of(const QParams& qparams, DType dtype);
 
     bool is_per_channel() const noexcept { return axis >= 0; }
 
@@ -60,6 +62,15 @@ INTQ_INLINE OwnedQParams OwnedQParams::per_tensor(float scale, DType dtype) {
 
 INTQ_INLINE OwnedQParams OwnedQParams::per_channel(std::vector<float> scales, int axis, DType dtype) {
     return {std::move(scales), {}, axis, lowest_code(dtype), highest_code(dtype), dtype};
+}
+
+INTQ_INLINE OwnedQParams OwnedQParams::of(const QParams& qparams, DType dtype) {
+    OwnedQParams result{{}, {}, qparams.axis(), qparams.quant_min(), qparams.quant_max(), dtype};
+    for (index_t i = 0; i < qparams.count(); ++i) {
+        result.scales.push_back(qparams.scale(i));
+        result.zero_points.push_back(qparams.zero_point(i));
+    }
+    return result;
 }
 
 INTQ_INLINE float OwnedQParams::scale() const {
