@@ -7,6 +7,9 @@
 // The program, and its run on batches of samples.
 #include "intq/program/owned_program.hpp"
 
+// What each of its instructions wrote in a run.
+#include "intq/program/kept_outputs.hpp"
+
 // The kernels of a target on the best backend of this CPU.
 #include "intq/program/backends/best_table.hpp"
 #include "intq/program/float/best_backend.hpp"

@@ -118,7 +118,6 @@ const ConvertedStep* step_of(const graph::Node& node, nn::Module& root);
 #if INTQ_DEFINES(numeric_suite_fx)
 
 #    include <algorithm>
-#    include <cstring>
 #    include <map>
 #    include <set>
 #    include <utility>
@@ -127,6 +126,7 @@ const ConvertedStep* step_of(const graph::Node& node, nn::Module& root);
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/nn/model/container.hpp"
+#    include "intq/program/kept_outputs.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
@@ -218,52 +218,18 @@ private:
     std::set<std::string> slots_;
 };
 
-/// What the instructions of a run write, by the number of the program's tensor. All memory is there before the run,
-/// because a hook must not throw.
-struct InstructionValues {
-    struct Value {
-        Tensor samples{};
-        index_t done = 0;
-    };
-    std::vector<Value> values;
-
-    InstructionValues(const runtime::Program& program, const std::vector<std::int32_t>& wanted, index_t samples)
-        : values(program.tensors.size()) {
-        for (const std::int32_t tensor : wanted) {
-            if (tensor < 0) continue;
-            const runtime::ProgramTensor& written = program.tensor(tensor);
-            Shape shape = written.shape;
-            shape[0] = samples;
-            values[static_cast<std::size_t>(tensor)].samples = Tensor::empty(shape, written.dtype, written.layout);
-        }
-    }
-
-    runtime::InstructionHook hook() {
-        return {[](void* context, const runtime::Program& program, index_t i, const void* output, index_t batch) {
-                    const auto at = static_cast<std::size_t>(program.instructions[static_cast<std::size_t>(i)].output);
-                    Value& value = static_cast<InstructionValues*>(context)->values[at];
-                    if (!value.samples.defined() || value.samples.extent(0) == 0) return;
-                    const index_t bytes = value.samples.bytes() / value.samples.extent(0);
-                    std::memcpy(value.samples.data() + value.done * bytes, output,
-                                static_cast<std::size_t>(batch * bytes));
-                    value.done += batch;
-                },
-                this};
-    }
-
-    /// A tensor of the model in logical order; none where no instruction wrote it in the run.
-    std::optional<Tensor> take(std::int32_t tensor, const quantization::QuantizedTensor& model) const {
-        if (tensor < 0) return std::nullopt;
-        const Value& value = values[static_cast<std::size_t>(tensor)];
-        if (!value.samples.defined() || value.done != value.samples.extent(0)) return std::nullopt;
-        Shape shape = model.shape;
-        if (shape.rank > 0) shape[0] = value.samples.extent(0);
-        if (shape.size() != value.samples.size()) return std::nullopt;
-        Tensor result = value.samples.contiguous().reshape(shape);
-        if (result.dtype() != DType::float32) result.set_qparams(model.qparams);
-        return result;
-    }
-};
+/// A tensor of the model in logical order; none where no instruction wrote it in the run.
+INTQ_INLINE std::optional<Tensor> value_of(const quantization::QuantizedTensor& model, std::int32_t program_tensor,
+                                           const program::KeptOutputs& kept) {
+    const std::optional<Tensor> written = kept.tensor(program_tensor);
+    if (!written) return std::nullopt;
+    Shape shape = model.shape;
+    if (shape.rank > 0) shape[0] = written->extent(0);
+    if (shape.size() != written->size()) return std::nullopt;
+    Tensor result = written->contiguous().reshape(shape);
+    if (result.dtype() != DType::float32) result.set_qparams(model.qparams);
+    return result;
+}
 
 }  // namespace detail
 
@@ -346,13 +312,13 @@ INTQ_INLINE void ConvertedModel::run_program(std::span<const nn::Value> inputs) 
     if (tensors.empty() || tensors[0].rank() == 0) return;
     const runtime::Program& program = lowered_->program().program();
     const std::vector<std::int32_t>& wanted = lowered_->program_tensors();
-    detail::InstructionValues written(program, wanted, tensors[0].extent(0));
-    lowered_->program().run(tensors, serial, written.hook());
+    program::KeptOutputs kept(program, tensors[0].extent(0), wanted);
+    lowered_->program().run(tensors, serial, kept.hook());
     for (const graph::Node* node : graph().nodes()) {
         auto* step = const_cast<ConvertedStep*>(step_of(*node, *this));
         if (step == nullptr) continue;
         const auto tensor = static_cast<std::size_t>(step->node().output);
-        step->set_value(written.take(wanted[tensor], quantized_->tensors[tensor]));
+        step->set_value(detail::value_of(quantized_->tensors[tensor], wanted[tensor], kept));
     }
 }
 

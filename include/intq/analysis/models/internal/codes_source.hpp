@@ -81,7 +81,6 @@ std::vector<Tensor> input_tensors(const std::vector<nn::Value>& inputs);
 
 #    include <algorithm>
 #    include <cstdint>
-#    include <cstring>
 #    include <utility>
 
 #    include "intq/analysis/models/internal/graph_source.hpp"
@@ -89,6 +88,7 @@ std::vector<Tensor> input_tensors(const std::vector<nn::Value>& inputs);
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/fusion.hpp"
 #    include "intq/nn/layers/weighted.hpp"
+#    include "intq/program/kept_outputs.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
@@ -224,51 +224,11 @@ INTQ_INLINE std::shared_ptr<ModelSource> make_exact_source(const quantization::Q
 
 // --- program --------------------------------------------------------------------------------------------------------
 
-INTQ_INLINE OwnedQParams owned(const QParams& qparams, DType dtype) {
-    OwnedQParams result;
-    result.scales.clear();
-    for (index_t i = 0; i < qparams.count(); ++i) {
-        result.scales.push_back(qparams.scale(i));
-        result.zero_points.push_back(qparams.zero_point(i));
-    }
-    result.axis = qparams.is_per_channel() ? qparams.axis() : -1;
-    result.quant_min = qparams.quant_min();
-    result.quant_max = qparams.quant_max();
-    result.dtype = dtype;
-    return result;
-}
-
-/// What the instructions of a run wrote, one tensor an instruction.
-struct KeptCodes {
-    std::vector<Tensor> outputs;
-    index_t total = 0;               // samples of the run
-    std::vector<index_t> written{};  // of each instruction
-
-    static void keep(void* context, const runtime::Program& program, index_t at, const void* output, index_t batch) {
-        auto& kept = *static_cast<KeptCodes*>(context);
-        const auto i = static_cast<std::size_t>(at);
-        const runtime::ProgramTensor& y = program.tensor(program.instructions[i].output);
-        Tensor& tensor = kept.outputs[i];
-        Shape shape = y.shape;
-        shape[0] = kept.total;
-        if (!tensor.defined()) tensor = Tensor::empty(shape, y.dtype, y.layout);
-        const index_t sample = y.elements_per_image() * size_of(y.dtype);
-        std::memcpy(tensor.data() + kept.written[i] * sample, output, static_cast<std::size_t>(batch * sample));
-        kept.written[i] += batch;
-    }
-};
-
 class ProgramRun : public ModelRun {
 public:
     ProgramRun(const ProgramSource& source, const std::vector<nn::Value>& inputs)
-        : source_(source), inputs_(input_tensors(inputs)) {
-        const std::size_t count = program().instructions.size();
-        if (inputs_.empty() || inputs_.front().rank() == 0) throw Error("a program takes batches of samples");
-        kept_ = {std::vector<Tensor>(count), inputs_.front().extent(0), std::vector<index_t>(count)};
-        runtime::InstructionHook hook;
-        hook.function = &KeptCodes::keep;
-        hook.context = &kept_;
-        outputs_ = source.model().program().run(inputs_, serial, hook);
+        : source_(source), inputs_(input_tensors(inputs)), kept_(program(), samples()) {
+        outputs_ = source.model().program().run(inputs_, serial, kept_.hook());
         if (source.tail() != nullptr) tail_ = source.tail()->run({outputs_.front()});
     }
 
@@ -294,28 +254,27 @@ public:
 private:
     const runtime::Program& program() const { return source_.model().program().program(); }
 
+    index_t samples() const {
+        if (inputs_.empty() || inputs_.front().rank() == 0) throw Error("a program takes batches of samples");
+        return inputs_.front().extent(0);
+    }
+
     void add_input(std::int32_t tensor, AnalysedCall& call) const {
         const auto found = source_.producers().find(tensor);
         call.inputs.push_back({real(tensor), found == source_.producers().end() ? OperatorInput::none : found->second});
     }
 
     Tensor real(std::int32_t index) const {
-        const runtime::Program& all = program();
-        for (std::size_t i = 0; i < all.inputs.size(); ++i)
-            if (all.inputs[i] == index) return real_values(inputs_[i]);
-        for (std::size_t i = all.instructions.size(); i-- > 0;) {
-            if (all.instructions[i].output != index) continue;
-            Tensor codes = kept_.outputs[i];
-            const runtime::ProgramTensor& known = all.tensor(index);
-            if (known.dtype != DType::float32) codes.set_qparams(owned(known.qparams, known.dtype));
-            return real_values(codes);
-        }
+        const auto& given = program().inputs;
+        for (std::size_t i = 0; i < given.size(); ++i)
+            if (given[i] == index) return real_values(inputs_[i]);
+        if (const auto written = kept_.tensor(index)) return real_values(*written);
         throw Error("the program has no tensor " + std::to_string(index));
     }
 
     const ProgramSource& source_;
     std::vector<Tensor> inputs_, outputs_;
-    KeptCodes kept_;
+    program::KeptOutputs kept_;
     std::unique_ptr<ModelRun> tail_;
     std::size_t next_ = 0;
 };
