@@ -108,6 +108,7 @@ std::string to_json(const std::vector<OperatorErrorSplit>& splits);
 #    include <optional>
 #    include <utility>
 
+#    include "intq/analysis/compare/internal/waiting_run.hpp"
 #    include "intq/analysis/models/internal/graph_source.hpp"
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/operators.hpp"
@@ -195,11 +196,14 @@ public:
         : source_(model, {}),
           root_(*source_.graph()),
           simulation_(*model, table, batch_of(inputs.in_order(source_.input_names()))),
-          baseline_run_(baseline.run(inputs.in_order(baseline.input_names()))),
+          baseline_run_(baseline, inputs),
           state_(root_),
           sums_(FloatSums::reproducible) {
-        for (const LayerPair& pair : pair_layers(baseline.operators(), source_.operators()))
-            if (!pair.is_inner) partners_[pair.analysis] = pair;
+        for (const LayerPair& pair : pair_layers(baseline.operators(), source_.operators())) {
+            if (pair.is_inner) continue;
+            partners_[pair.analysis] = pair;
+            baseline_run_.expect(pair.baseline);
+        }
         std::vector<Tensor> tensors;
         for (const nn::Value& value : inputs.in_order(source_.input_names())) tensors.push_back(value.tensor());
         simulation_.run(tensors);
@@ -299,24 +303,19 @@ private:
     }
 
     Tensor baseline_output(std::size_t index) {
-        AnalysedCall call;
-        while (waiting_.count(index) == 0 && baseline_run_->next(call))
-            if (!call.outputs.empty()) waiting_[call.index] = call.outputs.front();
-        const auto found = waiting_.find(index);
-        if (found == waiting_.end()) return {};
-        Tensor result = found->second;
-        waiting_.erase(found);
+        const std::vector<Tensor>* outputs = baseline_run_.outputs_of(index);
+        const Tensor result = outputs == nullptr || outputs->empty() ? Tensor() : outputs->front();
+        baseline_run_.release(index);
         return result;
     }
 
     GraphSource source_;
     graph::GraphModule& root_;
     quantization::ExactSimulation simulation_;
-    std::unique_ptr<ModelRun> baseline_run_;
+    WaitingRun baseline_run_;
     ValidationScope state_;
     FloatSumsScope sums_;
     std::map<std::size_t, LayerPair> partners_;  // by operator of the prepared model
-    std::map<std::size_t, Tensor> waiting_;      // outputs of the baseline
     std::map<const graph::Node*, Tensor> before_quantizer_;
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "intq/analysis/compare/internal/layer_pairs.hpp"
+#include "intq/analysis/compare/internal/waiting_run.hpp"
 #include "intq/analysis/compare/op_running_info.hpp"
 #include "intq/analysis/compare/tensor_statistics.hpp"
 #include "intq/analysis/internal/report/paired_values.hpp"
@@ -71,77 +72,28 @@ SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, const Analysed
 #if INTQ_DEFINES(analysis_compare)
 
 #    include <map>
-#    include <memory>
-#    include <utility>
-
-#    include "intq/io/error.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-namespace detail {
-
-/// One of the two runs, with the outputs that still wait for their partners.
-class WaitingRun {
-public:
-    WaitingRun(std::unique_ptr<ModelRun> run, const VisitCall& visit, std::vector<std::size_t> uses)
-        : run_(std::move(run)), visit_(visit), uses_(std::move(uses)) {}
-
-    /// One operator further; false at the end.
-    bool step() {
-        AnalysedCall call;
-        if (!run_->next(call)) return false;
-        if (visit_) visit_(call);
-        last_ = call.index;
-        if (uses_.at(call.index) != 0) waiting_[call.index] = std::move(call.outputs);
-        return true;
-    }
-    void run_to(std::size_t index) {
-        while (waiting_.count(index) == 0 && step()) {
-        }
-    }
-    std::size_t last() const noexcept { return last_; }
-    /// Null where it has not run.
-    const std::vector<Tensor>* output_of(std::size_t index) const {
-        const auto found = waiting_.find(index);
-        return found == waiting_.end() ? nullptr : &found->second;
-    }
-    void release(std::size_t index) {
-        if (--uses_.at(index) == 0) waiting_.erase(index);
-    }
-    nn::Value output() { return run_->output(); }
-
-private:
-    std::unique_ptr<ModelRun> run_;
-    const VisitCall& visit_;
-    std::vector<std::size_t> uses_;  // by operator: the pairs that wait for it
-    std::map<std::size_t, std::vector<Tensor>> waiting_;
-    std::size_t last_ = 0;
-};
-
-}  // namespace detail
-
 INTQ_INLINE SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, const AnalysedModel& analysis,
                                                const CallInputs& inputs, const std::vector<LayerPair>& pairs,
                                                const SideBySideHooks& hooks) {
-    std::vector<std::size_t> of_baseline(baseline.operators().size()), of_analysis(analysis.operators().size());
+    detail::WaitingRun base(baseline, inputs, hooks.baseline), other(analysis, inputs, hooks.analysis);
     std::map<std::size_t, std::vector<const LayerPair*>> pairs_of;
     for (const LayerPair& pair : pairs) {
         if (pair.is_inner) continue;
-        ++of_baseline.at(pair.baseline);
-        ++of_analysis.at(pair.analysis);
+        base.expect(pair.baseline);
+        other.expect(pair.analysis);
         pairs_of[pair.baseline].push_back(&pair);
     }
-    detail::WaitingRun base(baseline.run(inputs.in_order(baseline.input_names())), hooks.baseline, of_baseline);
-    detail::WaitingRun other(analysis.run(inputs.in_order(analysis.input_names())), hooks.analysis, of_analysis);
-    io::Progress progress("layers", static_cast<std::int64_t>(of_baseline.size()), hooks.show);
+    io::Progress progress("layers", static_cast<std::int64_t>(baseline.operators().size()), hooks.show);
     while (base.step()) {
         progress.update(static_cast<std::int64_t>(base.last()));
         const auto found = pairs_of.find(base.last());
         if (found == pairs_of.end()) continue;
         for (const LayerPair* pair : found->second) {
-            other.run_to(pair->analysis);
-            const auto *x = base.output_of(pair->baseline), *y = other.output_of(pair->analysis);
+            const auto *x = base.outputs_of(pair->baseline), *y = other.outputs_of(pair->analysis);
             if (x != nullptr && y != nullptr && hooks.pair) hooks.pair(*pair, *x, *y);
             if (y != nullptr) other.release(pair->analysis);
             base.release(pair->baseline);
