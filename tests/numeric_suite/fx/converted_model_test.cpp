@@ -4,6 +4,7 @@
 #include "intq/numeric_suite/fx/converted_model.hpp"
 
 #include "intq/arith/bpu.hpp"
+#include "intq/interop/onnx/import.hpp"
 #include "intq/numeric_suite/fx/add_loggers.hpp"
 #include "intq/numeric_suite/fx/extract_weights.hpp"
 #include "intq/numeric_suite/fx/results.hpp"
@@ -115,6 +116,25 @@ TEST_CASE("A model with parts in float runs step by step, to the same bits") {
     CHECK(same_bits(values_of(whole, x).at("output").tensor(), of_steps.at("output").tensor()));
     const auto copy = nn::clone(static_cast<const nn::Module&>(whole));
     CHECK(same_bits((*copy)(x).tensor(), of_steps.at("output").tensor()));
+}
+
+TEST_CASE("A model that runs step by step takes a batch beside a constant, to the same bits") {
+    for (const char* name : {"add_row", "sub_from_constant"}) {
+        INFO(name);
+        const auto& table = test::scalar_table("fp32");
+        const auto net =
+            interop::onnx::import_file(std::string(INTQ_TESTS_DIR "/golden/models/") + name + "_opset13.onnx");
+        net->eval();
+        add_stubs(*net);
+        const Tensor x = test::random_tensor(Shape(3, 4, 6, 5), 3);
+        const auto prepared = prepare_calibration_fx(*net, get_default_qconfig_mapping(table.policy()), table.policy());
+        calibrate(*prepared, x, 3);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        ConvertedModel whole(quantized, lower(quantized, table, 3)), steps(quantized, table);
+        const Tensor expected = values_of(whole, x).at("output").tensor();
+        CHECK(expected.extent(0) == 3);
+        CHECK(same_bits(values_of(steps, x).at("output").tensor(), expected));
+    }
 }
 
 TEST_CASE("The suite takes what convert_fx with kernels gives, whether a program runs it or a HybridModel") {

@@ -124,6 +124,7 @@ const ConvertedStep* step_of(const graph::Node& node, nn::Module& root);
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/nn/model/container.hpp"
 #    include "intq/program/kept_outputs.hpp"
@@ -250,11 +251,18 @@ INTQ_INLINE nn::Value ConvertedStep::forward(nn::Arguments arguments) {
     const auto on_host = quantization::run_on_host(*quantized_, node(), [&](int tensor) { return inputs.at(tensor); });
     if (on_host) return *on_host;
     std::vector<Tensor> operands;
-    for (const auto& [tensor, value] : inputs) operands.push_back(value.tensor());
-    if (program_ == nullptr) {
-        const index_t samples = operands.empty() || operands[0].rank() == 0 ? 1 : operands[0].extent(0);
-        program_ = quantization::lower_step(*quantized_, node(), *table_, std::max<index_t>(1, samples));
+    index_t samples = 1;
+    for (const auto& [tensor, value] : inputs) {
+        operands.push_back(value.tensor());
+        if (operands.back().rank() > 0) samples = (std::max)(samples, operands.back().extent(0));
     }
+    for (Tensor& operand : operands) {
+        if (operand.rank() == 0 || operand.extent(0) != 1 || samples == 1) continue;
+        Shape shape = operand.shape();  // the codes of a constant, which are one sample
+        shape[0] = samples;
+        operand = nn::float_operators::expand(operand, shape);
+    }
+    if (program_ == nullptr) program_ = quantization::lower_step(*quantized_, node(), *table_, samples);
     Tensor result = program_->run(operands)[0];
     if (result.dtype() != DType::float32) result.set_qparams(output().qparams);
     return result;
