@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -236,23 +237,44 @@ const Report::Columns layer_columns{{"layer"},
                                     {"SQNR dB", io::Align::right},
                                     {"cosine", io::Align::right}};
 
+/// What every module of a float model gives, and every other node, by its name.
+std::map<std::string, Tensor> outputs_of_layers(graph::GraphModule& model, const Tensor& images) {
+    std::map<std::string, Tensor> outputs;
+    const std::vector<nn::Value> inputs{images};
+    model.run(inputs, [&](const graph::Node& node, const nn::Value& value) {
+        if (value.is_tensor())
+            outputs[node.op() == graph::Op::call_module ? node.target() : node.name()] = value.tensor().contiguous();
+    });
+    return outputs;
+}
+
 /// The layers of one configuration beside those of the fused float model.
 Rows compare_layers(const Configuration& configuration, const graph::GraphModule& model, const Data& data) {
     Rows rows;
     const Tensor images = data.images.batch(0, std::min(layer_images, data.images.extent(0)));
     const auto fused = quantization::fuse_fx(model, {.fused_add = configuration.kernels->policy().fused_add});
-    const LayerValues expected = float_layers(*fused, images);
+    const auto expected = outputs_of_layers(*fused, images);
     const auto lowered = quantization::lower(quantize_for(configuration, model, data.calibration),
                                              *configuration.kernels, images.extent(0));
-    for (const LayerRecord& layer : integer_layers(lowered.program(), images)) {
-        const auto known = expected.find(layer.name);
+    const runtime::Program& program = lowered.program().program();
+    intq::program::KeptOutputs kept(program, images.extent(0));
+    lowered.program().run(images, serial, kept.hook());
+    for (const runtime::Instruction& instruction : program.instructions) {
+        if (instruction.op == OpKind::layout_change) continue;
+        const Tensor y = kept.tensor(instruction.output).value();
+        const auto& grid = y.qparams();
+        const Tensor given = grid ? dequantize(y, *grid) : y.contiguous();
+        const auto known = expected.find(instruction.name);
         std::string sqnr = "-", cosine = "-";
-        if (known != expected.end() && known->second.size() == layer.values.size()) {
-            sqnr = digits("%.2f", static_cast<double>(numeric_suite::compute_sqnr(known->second, layer.values)));
-            cosine = digits("%.6f",
-                            static_cast<double>(numeric_suite::compute_cosine_similarity(known->second, layer.values)));
+        if (known != expected.end() && known->second.size() == given.size()) {
+            const auto a = known->second.flat<float>(), b = given.flat<float>();
+            sqnr = digits("%.2f", static_cast<double>(numeric_suite::compute_sqnr(a, b)));
+            cosine = digits("%.6f", static_cast<double>(numeric_suite::compute_cosine_similarity(a, b)));
         }
-        rows.push_back({layer.name, layer.type, layer.dtype, layer.scale, sqnr, cosine});
+        const std::string scale = !grid                    ? "-"
+                                  : grid->is_per_channel() ? "per channel"
+                                                           : digits("%.7g", static_cast<double>(grid->scale()));
+        rows.push_back({instruction.name, instruction.type, name_of(y.dtype()), scale, sqnr, cosine});
     }
     return rows;
 }
