@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_HPP
 
 // Which operator gets which qconfig.
+#include "intq/quantization/qconfig/own_qconfig.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"

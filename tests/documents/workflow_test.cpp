@@ -22,7 +22,7 @@
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include "intq/quantization/qconfig/own_qconfig.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
 #include "intq/tensor/quantize.hpp"

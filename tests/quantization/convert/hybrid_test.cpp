@@ -18,7 +18,7 @@
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include "intq/quantization/qconfig/own_qconfig.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 #include "support/same_bytes.hpp"

@@ -16,7 +16,7 @@
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include "intq/quantization/qconfig/own_qconfig.hpp"
 #include "intq/tensor/float_sums.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

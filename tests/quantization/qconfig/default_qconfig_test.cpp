@@ -12,7 +12,7 @@
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_eager.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include "intq/quantization/qconfig/own_qconfig.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 

@@ -15,6 +15,7 @@
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
+#include "intq/quantization/qconfig/own_qconfig.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"

@@ -135,7 +135,7 @@ private:
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/modules/replace_modules.hpp"
-#    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/own_qconfig.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

@@ -103,7 +103,7 @@ void remove_qconfig(nn::Module& model);
 #    include "intq/quantization/prepare/internal/prepared_call.hpp"
 #    include "intq/quantization/prepare/optimize_graph.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
-#    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/own_qconfig.hpp"
 #    include "intq/quantization/qconfig/target_defaults.hpp"
 
 namespace intq::quantization {

@@ -96,7 +96,7 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #    include "intq/quantization/prepare/internal/prepare_context.hpp"
 #    include "intq/quantization/prepare/optimize_graph.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
-#    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/own_qconfig.hpp"
 #    include "intq/quantization/qconfig/target_defaults.hpp"
 
 namespace intq::quantization {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Other ways to say which operator gets which qconfig, turned into a QConfigMapping: a qconfig_dict, and modules that
-// carry their own. Layer: quantization (docs/workflow.md section 3).
+// QConfigDict: which module gets which qconfig, as a qconfig_dict; it turns into a QConfigMapping. Layer: quantization
+// (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
 
@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 
-#include "intq/nn/model/module.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
@@ -28,24 +27,11 @@ struct QConfigDict {
     QConfigMapping mapping() const;
 };
 
-/// Gives a module a qconfig of its own, for it and all below it: `module.qconfig = …` of the documents. None switches
-/// quantization off.
-void set_qconfig(nn::Module& module, std::optional<QConfig> qconfig);
-
-/// A module's own qconfig; null where it carries none.
-const std::optional<QConfig>* own_qconfig(const nn::Module& module);
-
-/// A mapping with the qconfigs that the modules of a model carry, which stand above it. That of the model itself takes
-/// the place of the global one. A module in several slots has its qconfig in each.
-QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module& model);
-
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_qconfig)
-
-#    include <utility>
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -56,29 +42,6 @@ INTQ_INLINE QConfigMapping QConfigDict::mapping() const {
     for (const auto& [type, qconfig] : module_type) result.set_object_type(type, qconfig);
     for (const auto& [name, qconfig] : module_name) result.set_module_name(name, qconfig);
     return result;
-}
-
-INTQ_INLINE void set_qconfig(nn::Module& module, std::optional<QConfig> qconfig) {
-    module.set_attribute("qconfig", std::move(qconfig));
-}
-
-INTQ_INLINE const std::optional<QConfig>* own_qconfig(const nn::Module& module) {
-    return module.attribute<std::optional<QConfig>>("qconfig");
-}
-
-namespace detail {
-
-INTQ_INLINE void collect_own_qconfigs(QConfigMapping& mapping, const nn::Module& module, const std::string& path) {
-    if (const auto* qconfig = own_qconfig(module)) mapping.set_own(path, *qconfig);
-    for (const auto& child : module.children())
-        collect_own_qconfigs(mapping, *child.value, nn::join_path(path, child.name));
-}
-
-}  // namespace detail
-
-INTQ_INLINE QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module& model) {
-    detail::collect_own_qconfigs(mapping, model, "");
-    return mapping;
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -57,7 +57,7 @@ QConfigMapping in_mode(QConfigMapping mapping, const arith::PolicyRecord& target
 #    include <utility>
 
 #    include "intq/arith/quantize.hpp"
-#    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/own_qconfig.hpp"
 #    include "intq/quantization/qconfig/qconfig_factories.hpp"
 
 namespace intq::quantization {
