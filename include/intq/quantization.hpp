@@ -26,6 +26,7 @@
 
 // Prepare: quantizers on the edges of a graph, or behind modules.
 #include "intq/quantization/prepare/optimize_graph.hpp"
+#include "intq/quantization/prepare/prepare_default_target.hpp"
 #include "intq/quantization/prepare/prepare_eager.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/prepare/prepare_layer.hpp"

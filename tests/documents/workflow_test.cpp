@@ -21,6 +21,7 @@
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_default_target.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
 #include "intq/quantization/qconfig/own_qconfig.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"

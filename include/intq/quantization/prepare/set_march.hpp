@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// set_march: the default target, for calls that name none. Layer: quantization (docs/workflow.md section 3).
+// set_march: the default target, and prepare_fx for it. Layer: quantization (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_PREPARE_SET_MARCH_HPP
 #define INTQ_QUANTIZATION_PREPARE_SET_MARCH_HPP
 
@@ -14,7 +14,6 @@
 #include "intq/arith/default_target.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
-#include "intq/quantization/prepare/prepare_eager.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -57,7 +56,7 @@ template <class Target = target::default_target> const arith::PolicyRecord& defa
     }
 }
 
-// --- prepare for the default target; convert follows the prepared model ----------------------------------------------
+// --- prepare_fx for the default target; convert follows the prepared model ----------------------------------------------
 
 template <class Target = target::default_target>
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
@@ -90,26 +89,6 @@ std::shared_ptr<PreparedModel> prepare_fx(const nn::Module& model, const QConfig
                                           const std::vector<Tensor>& example_inputs,
                                           const PrepareOptions& options = {}) {
     return prepare_fx(model, mapping, example_inputs, default_target<Target>(), options);
-}
-
-template <class Target = target::default_target>
-nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
-                                  const PrepareModulesOptions& options = {}) {
-    return prepare_calibration(model, mapping, default_target<Target>(), options);
-}
-template <class Target = target::default_target>
-nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const PrepareModulesOptions& options = {}) {
-    return prepare_calibration(model, default_target<Target>(), options);
-}
-
-template <class Target = target::default_target>
-nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping,
-                          const PrepareModulesOptions& options = {}) {
-    return prepare_qat(model, mapping, default_target<Target>(), options);
-}
-template <class Target = target::default_target>
-nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const PrepareModulesOptions& options = {}) {
-    return prepare_qat(model, default_target<Target>(), options);
 }
 
 }  // namespace INTQ_HOSTED_ABI
