@@ -34,7 +34,7 @@ set(intq_compiled_units
     "quantization quantizers quantization/observers quantization/fake_quantize quantization/qconfig quantization/modules"
     "quantization operators quantization/operators quantization/fuse"
     "quantization prepare quantization/prepare quantization/check"
-    "quantization convert quantization/convert quantization/dynamic"
+    "quantization convert quantization/convert quantization/dynamic quantization/eager"
     "interop tflite interop/tflite interop/tflite/read interop/tflite/nodes interop/tflite/operators interop/tflite/float_model"
     "interop quantized_onnx interop/quantized_onnx"
     "training training training training/gradients"

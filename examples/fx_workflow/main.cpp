@@ -8,9 +8,9 @@
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/eager/qconfig_dict.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
 
 namespace {

@@ -12,8 +12,8 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/check/check_qat_model.hpp"
+#include "intq/quantization/eager/qconfig_dict.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
 
 namespace {

@@ -16,9 +16,9 @@
 #include "intq/numeric_suite/loggers/value_metrics.hpp"
 #include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/program/backends/best_table.hpp"
-#include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/dynamic/quantize_dynamic.hpp"
-#include "intq/quantization/fuse/fuse_eager.hpp"
+#include "intq/quantization/eager/convert_eager.hpp"
+#include "intq/quantization/eager/fuse_eager.hpp"
 #include "intq/quantization/qconfig/target_defaults.hpp"
 
 namespace {

@@ -7,14 +7,12 @@
 // Which operator gets which qconfig.
 #include "intq/quantization/qconfig/own_qconfig.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
 #include "intq/quantization/qconfig/target_defaults.hpp"
 
 // Stubs and fusing.
-#include "intq/quantization/fuse/fuse_eager.hpp"
 #include "intq/quantization/fuse/fuse_fx.hpp"
 #include "intq/quantization/fuse/fusion_table.hpp"
 #include "intq/quantization/modules/stubs.hpp"
@@ -24,10 +22,8 @@
 #include "intq/quantization/prepare/lowering_report.hpp"
 #include "intq/quantization/prepare/refusal.hpp"
 
-// Prepare: quantizers on the edges of a graph, or behind modules.
+// Prepare: quantizers on the edges of a graph.
 #include "intq/quantization/prepare/optimize_graph.hpp"
-#include "intq/quantization/prepare/prepare_default_target.hpp"
-#include "intq/quantization/prepare/prepare_eager.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/prepare/prepare_layer.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
@@ -41,7 +37,6 @@
 
 // Convert and lower.
 #include "intq/quantization/convert/convert_custom.hpp"
-#include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/explain.hpp"
@@ -50,6 +45,13 @@
 #include "intq/quantization/convert/quantize_model.hpp"
 #include "intq/quantization/convert/quantized_model.hpp"
 #include "intq/quantization/convert/quantized_module.hpp"
+
+// Without a graph: fuse, prepare and convert put other modules into the slots of a model.
+#include "intq/quantization/eager/convert_eager.hpp"
+#include "intq/quantization/eager/fuse_eager.hpp"
+#include "intq/quantization/eager/prepare_default_target.hpp"
+#include "intq/quantization/eager/prepare_eager.hpp"
+#include "intq/quantization/eager/qconfig_dict.hpp"
 
 // Dynamic quantization: int8 weights, inputs that are quantized when they come or never.
 #include "intq/quantization/dynamic/dynamic_matrix.hpp"

@@ -4,7 +4,7 @@
 // with the macro set.
 #include <string>
 
-#include "intq/quantization/prepare/prepare_default_target.hpp"
+#include "intq/quantization/eager/prepare_default_target.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "support/catch.hpp"

@@ -7,11 +7,11 @@
 
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/convert/convert_custom.hpp"
-#include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/explain.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/dynamic/weight_only.hpp"
+#include "intq/quantization/eager/convert_eager.hpp"
 #include "intq/quantization/modules/custom_modules.hpp"
 #include "intq/quantization/operators/custom.hpp"
 #include "intq/quantization/operators/float_step.hpp"

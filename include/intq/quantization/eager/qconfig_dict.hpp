@@ -2,8 +2,8 @@
 //
 // QConfigDict: which module gets which qconfig, as a qconfig_dict; it turns into a QConfigMapping. Layer: quantization
 // (docs/workflow.md section 3).
-#ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
-#define INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
+#ifndef INTQ_QUANTIZATION_EAGER_QCONFIG_DICT_HPP
+#define INTQ_QUANTIZATION_EAGER_QCONFIG_DICT_HPP
 
 #include <map>
 #include <optional>
@@ -31,7 +31,7 @@ struct QConfigDict {
 }  // namespace intq::quantization
 
 // --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(quantization_qconfig)
+#if INTQ_DEFINES(quantization_eager)
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -47,5 +47,5 @@ INTQ_INLINE QConfigMapping QConfigDict::mapping() const {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
-#endif  // INTQ_DEFINES(quantization_qconfig)
-#endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
+#endif  // INTQ_DEFINES(quantization_eager)
+#endif  // INTQ_QUANTIZATION_EAGER_QCONFIG_DICT_HPP

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // fuse_modules: fuses modules that the user names, without a graph. Layer: quantization (docs/workflow.md section 4).
-#ifndef INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
-#define INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
+#ifndef INTQ_QUANTIZATION_EAGER_FUSE_EAGER_HPP
+#define INTQ_QUANTIZATION_EAGER_FUSE_EAGER_HPP
 
 #include <concepts>
 #include <functional>
@@ -123,7 +123,7 @@ private:
 }  // namespace intq::quantization
 
 // --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(quantization_fuse)
+#if INTQ_DEFINES(quantization_eager)
 
 #    include <algorithm>
 #    include <cstddef>
@@ -328,5 +328,5 @@ INTQ_INLINE nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const Modules
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
-#endif  // INTQ_DEFINES(quantization_fuse)
-#endif  // INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
+#endif  // INTQ_DEFINES(quantization_eager)
+#endif  // INTQ_QUANTIZATION_EAGER_FUSE_EAGER_HPP

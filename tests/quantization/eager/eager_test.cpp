@@ -6,11 +6,11 @@
 
 #include "intq/nn/layers/layers.hpp"
 #include "intq/nn/model/state_dict.hpp"
-#include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/convert/quantize_model.hpp"
-#include "intq/quantization/fuse/fuse_eager.hpp"
+#include "intq/quantization/eager/convert_eager.hpp"
+#include "intq/quantization/eager/fuse_eager.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/qconfig/own_qconfig.hpp"

@@ -2,12 +2,12 @@
 //
 // prepare_calibration and prepare_qat for the default target, which set_march() names; convert follows the prepared
 // model. Layer: quantization (docs/workflow.md section 4).
-#ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_DEFAULT_TARGET_HPP
-#define INTQ_QUANTIZATION_PREPARE_PREPARE_DEFAULT_TARGET_HPP
+#ifndef INTQ_QUANTIZATION_EAGER_PREPARE_DEFAULT_TARGET_HPP
+#define INTQ_QUANTIZATION_EAGER_PREPARE_DEFAULT_TARGET_HPP
 
 #include "intq/arith/default_target.hpp"
 #include "intq/nn/model/module.hpp"
-#include "intq/quantization/prepare/prepare_eager.hpp"
+#include "intq/quantization/eager/prepare_eager.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
@@ -37,4 +37,4 @@ nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const PrepareModulesOption
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
-#endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_DEFAULT_TARGET_HPP
+#endif  // INTQ_QUANTIZATION_EAGER_PREPARE_DEFAULT_TARGET_HPP

@@ -2,8 +2,8 @@
 //
 // convert and quantize: from a prepared model to one whose modules compute on codes, without a graph. Layer:
 // quantization (docs/workflow.md section 4).
-#ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
-#define INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
+#ifndef INTQ_QUANTIZATION_EAGER_CONVERT_EAGER_HPP
+#define INTQ_QUANTIZATION_EAGER_CONVERT_EAGER_HPP
 
 #include <functional>
 #include <map>
@@ -11,8 +11,8 @@
 
 #include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/eager/prepare_eager.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
-#include "intq/quantization/prepare/prepare_eager.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
@@ -62,7 +62,7 @@ nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, 
 }  // namespace intq::quantization
 
 // --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(quantization_convert)
+#if INTQ_DEFINES(quantization_eager)
 
 #    include <memory>
 #    include <set>
@@ -198,5 +198,5 @@ INTQ_INLINE nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
-#endif  // INTQ_DEFINES(quantization_convert)
-#endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
+#endif  // INTQ_DEFINES(quantization_eager)
+#endif  // INTQ_QUANTIZATION_EAGER_CONVERT_EAGER_HPP

@@ -2,8 +2,8 @@
 //
 // prepare_calibration and prepare_qat: quantizers behind the modules of a model, without a graph. Long because what
 // takes a module's place and what stands behind it is one decision. Layer: quantization (docs/workflow.md section 4).
-#ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
-#define INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
+#ifndef INTQ_QUANTIZATION_EAGER_PREPARE_EAGER_HPP
+#define INTQ_QUANTIZATION_EAGER_PREPARE_EAGER_HPP
 
 #include <map>
 #include <string>
@@ -75,7 +75,7 @@ void remove_qconfig(nn::Module& model);
 }  // namespace intq::quantization
 
 // --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(quantization_prepare)
+#if INTQ_DEFINES(quantization_eager)
 
 #    include <algorithm>
 #    include <iterator>
@@ -436,5 +436,5 @@ INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigM
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
-#endif  // INTQ_DEFINES(quantization_prepare)
-#endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
+#endif  // INTQ_DEFINES(quantization_eager)
+#endif  // INTQ_QUANTIZATION_EAGER_PREPARE_EAGER_HPP
