@@ -30,6 +30,52 @@ TEST_CASE("Modules have qualified names, parents before children") {
     CHECK(model.find_tensor("0.bn2.nothing") == nullptr);
 }
 
+namespace {
+
+struct Walk {
+    std::size_t modules = 0, characters = 0, moves_of_the_name = 0;
+};
+
+/// What a walk over a model does; a copy of a name stands elsewhere in memory than the name.
+Walk walk_over(nn::Module& model) {
+    Walk walk;
+    const char* place = nullptr;
+    nn::for_each_module(model, [&](const std::string& name, const nn::Module&) {
+        ++walk.modules;
+        walk.characters += name.size();
+        walk.moves_of_the_name += name.data() == place ? 0 : 1;
+        place = name.data();
+    });
+    return walk;
+}
+
+}  // namespace
+
+TEST_CASE("A walk over a model visits each module once and keeps one name, whatever its depth and width") {
+    constexpr std::size_t depth = 2000, width = 100000;
+    nn::ModulePtr deep = std::make_shared<nn::Identity>();
+    for (std::size_t i = 0; i < depth; ++i) deep = std::make_shared<nn::Sequential>(nn::Sequential{deep});
+    const Walk down = walk_over(*deep);
+    CHECK(down.modules == depth + 1);
+    CHECK(down.characters == depth * depth);  // 0 and 1, 3, … 2 depth - 1
+    CHECK(down.moves_of_the_name <= 16);      // it doubles until it holds 2 depth characters
+
+    nn::Sequential wide;
+    for (std::size_t i = 0; i < width; ++i) wide.append(std::make_shared<nn::Identity>());
+    const Walk across = walk_over(wide);
+    CHECK(across.modules == width + 1);
+    CHECK(across.moves_of_the_name <= 2);
+
+    const auto listed = deep->named_modules();
+    CHECK(listed.size() == depth + 1);
+    std::size_t kept = 0;
+    for (const auto& module : listed) kept += module.name.capacity();
+    CHECK(kept <= depth * depth + 16 * listed.size());  // the names of the list and no room beside them
+    CHECK(deep->named_parameters().empty());
+    deep->eval();
+    CHECK_FALSE(deep->find(listed.back().name).training());
+}
+
 TEST_CASE("A child is a slot: another class can be put into it at any depth") {
     nn::Sequential model{std::make_shared<test::BasicBlock>(2, 1)};
     model.eval();

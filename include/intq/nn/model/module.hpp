@@ -227,6 +227,11 @@ template <class T> std::shared_ptr<T> clone(const std::shared_ptr<T>& root) {
     return std::static_pointer_cast<T>(clone(static_cast<const Module&>(*root)));
 }
 
+/// Calls `visit` with what named_modules() lists, in its order, without making the list: the names of a chain of
+/// modules are together as long as the square of its depth. The name is valid during the call, in which `visit` must
+/// not change slots.
+void for_each_module(Module& root, const std::function<void(const std::string& name, Module& module)>& visit);
+
 /// Chooses how float layers sum while a model runs, where nobody has chosen: Module's calls and graphs make one.
 class FloatSumsOfModel {
 public:
@@ -283,11 +288,23 @@ INTQ_INLINE ModulePtr clone(const Module& root) { return ModuleCloner()(root); }
 
 namespace detail {
 
-INTQ_INLINE void collect_modules(Module& module, const std::string& path, std::vector<Named<Module*>>& out,
-                                 std::unordered_set<const Module*>& seen) {
+/// One path serves the whole walk: it grows by a name at a slot, and shrinks again behind it.
+template <class Visit>
+void visit_modules(Module& module, std::string& path, std::unordered_set<const Module*>& seen, const Visit& visit) {
     if (!seen.insert(&module).second) return;
-    out.push_back({path, &module});
-    for (const auto& child : module.children()) collect_modules(*child.value, join_path(path, child.name), out, seen);
+    visit(std::as_const(path), module);
+    const std::size_t length = path.size();
+    for (const auto& child : module.children()) {
+        if (length != 0) path += '.';
+        path += child.name;
+        visit_modules(*child.value, path, seen, visit);
+        path.resize(length);
+    }
+}
+
+template <class Visit> void visit_modules(Module& root, std::string path, const Visit& visit) {
+    std::unordered_set<const Module*> seen;
+    visit_modules(root, path, seen, visit);
 }
 
 template <class T> std::string list_names(const std::vector<Named<T>>& items) {
@@ -405,24 +422,32 @@ INTQ_INLINE void Module::keep_children(const std::function<bool(const std::strin
     set_children(std::move(kept));
 }
 
+INTQ_INLINE void for_each_module(Module& root,
+                                 const std::function<void(const std::string& name, Module& module)>& visit) {
+    detail::visit_modules(root, std::string(), visit);
+}
+
 INTQ_INLINE std::vector<Named<Module*>> Module::named_modules(const std::string& prefix) {
     std::vector<Named<Module*>> result;
-    std::unordered_set<const Module*> seen;
-    detail::collect_modules(*this, prefix, result, seen);
+    detail::visit_modules(*this, prefix, [&](const std::string& name, Module& module) {
+        result.push_back({name, &module});
+    });
     return result;
 }
 
 INTQ_INLINE std::vector<Named<Tensor*>> Module::named_parameters() {
     std::vector<Named<Tensor*>> result;
-    for (const auto& module : named_modules())
-        for (auto& item : module.value->parameters_) result.push_back({join_path(module.name, item.name), &item.value});
+    detail::visit_modules(*this, std::string(), [&](const std::string& name, Module& module) {
+        for (auto& item : module.parameters_) result.push_back({join_path(name, item.name), &item.value});
+    });
     return result;
 }
 
 INTQ_INLINE std::vector<Named<Tensor*>> Module::named_buffers() {
     std::vector<Named<Tensor*>> result;
-    for (const auto& module : named_modules())
-        for (auto& item : module.value->buffers_) result.push_back({join_path(module.name, item.name), &item.value});
+    detail::visit_modules(*this, std::string(), [&](const std::string& name, Module& module) {
+        for (auto& item : module.buffers_) result.push_back({join_path(name, item.name), &item.value});
+    });
     return result;
 }
 
@@ -473,7 +498,7 @@ INTQ_INLINE const Value& Module::property(std::string_view name) const {
 }
 
 INTQ_INLINE void Module::train(bool on) {
-    for (const auto& module : named_modules()) module.value->training_ = on;
+    detail::visit_modules(*this, std::string(), [&](const std::string&, Module& module) { module.training_ = on; });
 }
 
 INTQ_INLINE Module::Module() = default;

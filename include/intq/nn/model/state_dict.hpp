@@ -89,9 +89,10 @@ INTQ_INLINE const Tensor* find_named(const StateDict& state, const std::string& 
 
 INTQ_INLINE std::set<std::string> transient_names(Module& model) {
     std::set<std::string> names;
-    for (const auto& module : model.named_modules())
-        for (const auto& buffer : module.value->buffers())
-            if (!module.value->is_persistent(buffer.name)) names.insert(join_path(module.name, buffer.name));
+    for_each_module(model, [&](const std::string& name, const Module& module) {
+        for (const auto& buffer : module.buffers())
+            if (!module.is_persistent(buffer.name)) names.insert(join_path(name, buffer.name));
+    });
     return names;
 }
 

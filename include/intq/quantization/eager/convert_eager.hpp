@@ -182,7 +182,8 @@ INTQ_INLINE nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::
                     ", the kernels are those of " + table.policy().name);
     for (const std::string& name : options.custom.preserved_attributes) prepared->property(name);
     std::set<std::string> types;
-    for (const auto& module : prepared->named_modules()) types.insert(module.value->type_name());
+    nn::for_each_module(*prepared,
+                        [&](const std::string&, const nn::Module& module) { types.insert(module.type_name()); });
     for (const auto& [type, make] : options.mapping)
         if (types.count(type) == 0) detail::throw_unmatched_key("convert: mapping", type, {}, types);
     const arith::PolicyRecord policy = *target;

@@ -124,7 +124,7 @@ INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::P
 }
 
 INTQ_INLINE void remove_qconfig(nn::Module& model) {
-    for (const auto& module : model.named_modules()) module.value->set_attribute("qconfig", {});
+    nn::for_each_module(model, [](const std::string&, nn::Module& module) { module.set_attribute("qconfig", {}); });
 }
 
 namespace detail {

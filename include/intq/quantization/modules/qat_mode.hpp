@@ -88,13 +88,15 @@ INTQ_INLINE void set_qat_mode(const std::string& name) {
 }
 
 INTQ_INLINE void freeze_bn_stats(nn::Module& model) {
-    for (const auto& module : model.named_modules())
-        if (auto* norm = dynamic_cast<nn::BatchNorm*>(module.value)) norm->freeze_statistics();
+    nn::for_each_module(model, [](const std::string&, nn::Module& module) {
+        if (auto* norm = dynamic_cast<nn::BatchNorm*>(&module)) norm->freeze_statistics();
+    });
 }
 
 INTQ_INLINE void update_bn_stats(nn::Module& model) {
-    for (const auto& module : model.named_modules())
-        if (auto* norm = dynamic_cast<nn::BatchNorm*>(module.value)) norm->freeze_statistics(false);
+    nn::for_each_module(model, [](const std::string&, nn::Module& module) {
+        if (auto* norm = dynamic_cast<nn::BatchNorm*>(&module)) norm->freeze_statistics(false);
+    });
 }
 
 }  // namespace INTQ_HOSTED_ABI

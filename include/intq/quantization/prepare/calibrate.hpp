@@ -190,9 +190,10 @@ namespace detail {
 /// The buffers of the quantizers of a model.
 INTQ_INLINE std::vector<Tensor*> observed_buffers(nn::Module& model) {
     std::vector<Tensor*> buffers;
-    for (const auto& module : model.named_modules())
-        if (dynamic_cast<Quantizer*>(module.value) != nullptr || dynamic_cast<Observer*>(module.value) != nullptr)
-            for (auto& buffer : module.value->buffers()) buffers.push_back(&buffer.value);
+    nn::for_each_module(model, [&](const std::string&, nn::Module& module) {
+        if (dynamic_cast<Quantizer*>(&module) != nullptr || dynamic_cast<Observer*>(&module) != nullptr)
+            for (auto& buffer : module.buffers()) buffers.push_back(&buffer.value);
+    });
     return buffers;
 }
 
