@@ -2,7 +2,8 @@
 //
 // Module: a model or a layer, whose children are named, replaceable slots. Layer: nn (docs/design.md section 6).
 //
-// Long because one class has slots, tensors, properties, modes and hooks, each with its lookups and messages.
+// Long because one class has slots, tensors, properties and attributes, hooks and a mode, each with its lookups and
+// messages.
 #ifndef INTQ_NN_MODEL_MODULE_HPP
 #define INTQ_NN_MODEL_MODULE_HPP
 
@@ -50,8 +51,17 @@ template <class T> struct Named {
 ///         nn::Value forward(nn::Arguments x) override { return nn::relu(call("conv", x[0])); }
 ///     };
 ///
-/// Slots, parameters and buffers keep the order in which they were added. A copy of the object shares children and
-/// tensors; clone() makes a model of its own.
+/// What a module holds has a name, and is one of four things:
+///
+/// | a         | holds                   | whose it is                                   | example                  |
+/// | --------- | ----------------------- | --------------------------------------------- | ------------------------ |
+/// | slot      | a child module          | the model's; another class may take the place | "conv1"                  |
+/// | tensor    | a parameter or a buffer | the model's; it is in the state               | "weight", "running_mean" |
+/// | property  | a Value                 | the model's; every form of it has it          | the names of the classes |
+/// | attribute | a value of any C++ type | the library's, which remembers it there       | "qconfig"                |
+///
+/// All keep the order in which they were added, except attributes. A copy of the object shares children and tensors;
+/// clone() makes a model of its own.
 ///
 /// Several threads may call one module at once where its forward changes nothing: so do all layers that are not in
 /// training, observe nothing and have no quantized part. Others need a clone each.
@@ -59,29 +69,44 @@ class Module {
 public:
     virtual INTQ_INLINE ~Module();
 
+    // --- the class: what a derived class says of itself -------------------------------------------------------------
+
     /// The class's name as users of PyTorch know it, e.g. "Conv2d".
     virtual std::string type_name() const = 0;
     virtual Value forward(Arguments arguments) = 0;
+    /// A copy of this object that shares children and tensors; Cloneable implements it.
+    virtual ModulePtr copy() const = 0;
+    /// Another method than forward, for modules that have some (FloatFunctional).
+    virtual INTQ_INLINE Value invoke(std::string_view method, Arguments arguments);
     /// The names that tracing gives to the inputs of a root module; their number is the number of inputs.
     virtual INTQ_INLINE std::vector<std::string> input_names() const;
+    /// More than 1 for a leaf that returns a tuple.
+    virtual int output_count() const { return 1; }
     /// A leaf is one node of a graph; other modules are traced through.
     virtual bool is_leaf() const { return false; }
     /// A method that is one node of a graph though the module itself is traced through: how a method is wrapped.
     virtual bool is_leaf_method(std::string_view) const { return false; }
-    /// More than 1 for a leaf that returns a tuple.
-    virtual int output_count() const { return 1; }
-    /// Another method than forward, for modules that have some (FloatFunctional).
-    virtual INTQ_INLINE Value invoke(std::string_view method, Arguments arguments);
     /// Whether what reaches this module must have the same bits on every machine, because scales or codes are made of
     /// it. The outermost module that is called asks all below it, and chooses the FloatSums of the call.
     virtual bool needs_reproducible_sums() const { return false; }
-    /// A copy of this object that shares children and tensors; Cloneable implements it.
-    virtual ModulePtr copy() const = 0;
+    /// What to_string(module) shows of a module besides its type and children, in one line or several.
+    virtual std::string extra_repr() const { return {}; }
+    /// Called by load_state_dict() before it checks anything, for a module that takes the state of a kin of another
+    /// kind: it changes the entries for itself and its children, whose names are relative to it.
+    virtual void adapt_state(std::vector<Named<Tensor>>& /*state*/) const {}
+    /// Called after load_state_dict() has written tensors of this module: for what is made from them once.
+    virtual void tensors_changed() {}
+
+    // --- calls: a call runs forward between the hooks, or is recorded -----------------------------------------------
 
     /// Runs forward, or records the call where an argument is a proxy.
     template <class... Arguments> Value operator()(const Arguments&... arguments) {
         const std::array<Value, sizeof...(Arguments)> values{Value(arguments)...};
         return dispatch("forward", values);
+    }
+    /// Calls the module in a slot.
+    template <class... Arguments> Value call(std::string_view slot, const Arguments&... arguments) {
+        return (*child(slot))(arguments...);
     }
     /// @param traced  hooks that are not called, since a graph calls what they call
     Value dispatch(std::string_view method, std::span<const Value> arguments, HookRange traced = {});
@@ -101,35 +126,36 @@ public:
     void add_forward_hook(ForwardHook hook);
     const std::vector<ForwardHook>& forward_hooks() const noexcept { return forward_hooks_; }
 
+    // --- slots: a slot is a name in this module, and a child is the module that stands in it ------------------------
+
     /// Adds a slot. Throws for a name that is taken, is empty or holds a dot.
     void add_child(std::string name, ModulePtr module);
     const std::vector<Named<ModulePtr>>& children() const noexcept { return children_; }
     bool has_child(std::string_view name) const noexcept;
     /// The module in a slot of this module. Throws the Error that lists the slots.
     const ModulePtr& child(std::string_view name) const;
-    /// Calls the module in a slot.
-    template <class... Arguments> Value call(std::string_view name, const Arguments&... arguments) {
-        return (*child(name))(arguments...);
-    }
+    /// Removes the slots of this module whose names `is_kept` does not accept.
+    void keep_children(const std::function<bool(const std::string& name)>& is_kept);
 
-    /// The module at a qualified name such as "layer1.0.conv1"; "" is this module. Throws the Error that names the
-    /// part that does not exist and the names that do.
+    // --- qualified names: the names of slots on the way to a module below, with dots between ("layer1.0.conv1") -----
+
+    /// The module at a qualified name; "" is this module. Throws the Error that names the part that does not exist and
+    /// the names that do.
     Module& find(std::string_view qualified_name);
     /// The shared pointer in the slot at a qualified name, which is not "".
     const ModulePtr& find_child(std::string_view qualified_name);
     /// Puts another module into one slot; a module that stands in two slots stays in the other.
     void replace_child(std::string_view qualified_name, ModulePtr module);
     void remove_child(std::string_view qualified_name);
-    /// Removes the slots of this module whose names `is_kept` does not accept.
-    void keep_children(const std::function<bool(const std::string& name)>& is_kept);
-
+    /// The parameter or buffer at a qualified name; null when there is none.
+    Tensor* find_tensor(std::string_view qualified_name);
     /// This module and all below, each once, parents first, with qualified names; this module's is `prefix`.
     std::vector<Named<Module*>> named_modules(const std::string& prefix = "");
     /// Parameters and buffers of all modules with qualified names; the pointers stay valid until one is added.
     std::vector<Named<Tensor*>> named_parameters();
     std::vector<Named<Tensor*>> named_buffers();
-    /// The parameter or buffer at a qualified name; null when there is none.
-    Tensor* find_tensor(std::string_view qualified_name);
+
+    // --- tensors: training changes a parameter, and the module itself a buffer; no two have one name ----------------
 
     void add_parameter(std::string name, Tensor tensor);
     /// @param is_persistent  whether it belongs to the state dictionary, as in PyTorch: not what PyTorch's layer lacks,
@@ -145,27 +171,26 @@ public:
     std::vector<Named<Tensor>>& buffers() noexcept { return buffers_; }
     const std::vector<Named<Tensor>>& buffers() const noexcept { return buffers_; }
 
-    /// Named values that are not tensors of the model: class names, a threshold, a version. The traced, fused, prepared
-    /// and converted forms of a model have them too.
+    // --- properties: what the model's author says of it, which its traced, prepared and converted forms have too ----
+
+    /// Class names, a threshold, a version: PyTorch's preserved_attributes, except that none must be named to be kept.
+    /// They are not in the state dictionary.
     void set_property(std::string name, Value value);
     const std::vector<Named<Value>>& properties() const noexcept { return properties_; }
     bool has_property(std::string_view name) const noexcept;
     /// Throws the Error that lists the properties.
     const Value& property(std::string_view name) const;
-    /// Values that layers above give to a module (its qconfig), by name; copies and clones have them too.
+
+    // --- attributes: what layers of the library above this one remember of a module ---------------------------------
+
+    /// Copies and clones have it too; a graph that is traced from a model has not. An empty value takes it away.
     void set_attribute(const std::string& name, std::any value);
     /// Null where there is none of this type.
     template <class T> const T* attribute(const std::string& name) const {
         return std::any_cast<T>(find_attribute(name));
     }
 
-    /// What to_string(module) shows of a module besides its type and children, in one line or several.
-    virtual std::string extra_repr() const { return {}; }
-    /// Called by load_state_dict() before it checks anything, for a module that takes the state of a kin of another
-    /// kind: it changes the entries for itself and its children, whose names are relative to it.
-    virtual void adapt_state(std::vector<Named<Tensor>>& /*state*/) const {}
-    /// Called after load_state_dict() has written tensors of this module: for what is made from them once.
-    virtual void tensors_changed() {}
+    // --- mode: training or evaluation -------------------------------------------------------------------------------
 
     bool training() const noexcept { return training_; }
     /// Sets the mode of this module and all below. Models start in training mode, as in PyTorch.
