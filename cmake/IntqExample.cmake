@@ -8,7 +8,7 @@
 # build a program that links the compiled form, or includes all of the library with HEADER_ONLY, at an instruction-set
 # level of cmake/IntqIsa.cmake, by default the best that this CPU executes. With PART it links that part of the compiled
 # form (cmake/IntqCompiled.cmake), the parts before it, and the kernels, so that nothing else is built for it.
-# A bench is linked to Google Benchmark and run by ./dev bench.
+# A bench is run by ./dev bench.
 
 include_guard(GLOBAL)
 
@@ -42,6 +42,5 @@ function(intq_add_bench name)
     intq_add_program(${name} ${ARGN})
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/bench")
     target_compile_definitions(${name} PRIVATE "INTQ_BENCH_DIR=\"${PROJECT_SOURCE_DIR}/bench\"")
-    target_link_libraries(${name} PRIVATE benchmark::benchmark)
     set_property(GLOBAL APPEND PROPERTY INTQ_BENCHES "$<TARGET_FILE:${name}>")
 endfunction()

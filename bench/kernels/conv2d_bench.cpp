@@ -5,17 +5,15 @@
 //
 // A kernel whose bytes differ from scalar's is not measured: the bench ends with an error.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <regex>
 
 #include "conv_tables.hpp"
 #include "peers/peer.hpp"
-#include "support/arguments.hpp"
+#include "support/benchmarks.hpp"
 #include "support/conv_case.hpp"
 #include "support/limits.hpp"
 #include "support/recorded_ratios.hpp"
@@ -34,12 +32,12 @@ LayerShape smaller(LayerShape shape) {
     return shape;
 }
 
-const intq::kernels::FloatTable* floats_of(const ConvTable& tables, const ElementTypes& types) {
-    return types.is_reproducible ? tables.float_reproducible : tables.float_table;
+const FloatKernel& floats_of(const ConvTable& tables, const ElementTypes& types) {
+    return types.is_reproducible ? tables.reproducible_floats : tables.floats;
 }
 
 void require_conformance(const ConvTable& tables, const LayerShape& shape, const ElementTypes& types) {
-    ConvCase expected(*tables.scalar, tables.float_scalar, smaller(shape), types);
+    ConvCase expected(*tables.scalar, tables.scalar_floats, smaller(shape), types);
     ConvCase actual(*tables.table, floats_of(tables, types), smaller(shape), types);
     expected.run();
     actual.run();
@@ -62,103 +60,118 @@ Row row_of(const std::string& group, const KernelTable& table, const LayerShape&
     return row;
 }
 
-/// The part of the limit that a row reaches: of the instructions', or, for one vector times a matrix, of the time to
-/// read the weights where that is longer.
+/// Seconds to read the weights where the layer is one vector times a matrix, which may take longer than the
+/// instructions; 0 elsewhere.
+double reading_seconds(const LayerShape& shape, const ElementTypes& types) {
+    if (shape.out_elements() != shape.outputs || shape.is_depthwise()) return 0.0;
+    const auto weights = static_cast<std::size_t>(shape.weight_elements() * size_of(types.weight));
+    return static_cast<double>(weights) / read_rate(weights, 0.05);
+}
+
+/// The part of the limit that a row reaches: of the instructions', or of reading the weights where that is longer.
 std::optional<double> part_of_limit(const Row& row, const LayerShape& shape, const ElementTypes& types,
-                                    const PeakLoop* peak) {
+                                    const PeakLoop* peak, double reading_seconds) {
     if (peak == nullptr || !row.part_of_peak) return std::nullopt;
     const std::optional<double> limit = limit_of_peak(shape, types.input, *peak);
     if (!limit) return std::nullopt;
-    const double part = *row.part_of_peak / *limit;
-    if (shape.out_elements() != shape.outputs || shape.is_depthwise()) return part;
-    const auto weights = static_cast<std::size_t>(shape.weight_elements() * size_of(types.weight));
-    return std::max(part, static_cast<double>(weights) / read_rate(weights, 0.05) / row.seconds);
+    return std::max(*row.part_of_peak / *limit, reading_seconds / row.seconds);
 }
 
-class Bench {
-public:
-    Bench(const Arguments& arguments, Results& results) : arguments_(&arguments), results_(&results) {
-        std::vector<ConvTable> all = fp32_tables();
-        for (const auto& more : {tflite_tables(), bpu_tables()}) all.insert(all.end(), more.begin(), more.end());
+/// The tables and types that the arguments choose.
+struct Choice {
+    std::vector<ConvTable> tables;
+    std::vector<ElementTypes> types;
+
+    explicit Choice(const Arguments& arguments) {
+        const std::vector<ConvTable> all = all_tables();
         const std::vector<std::string> best{all.front().table->backend};
-        for (const ConvTable& tables : all)
-            if (is_chosen(arguments.backends, best, tables.table->backend) &&
-                is_chosen(arguments.targets, {"fp32"}, tables.table->policy().name))
-                tables_.push_back(tables);
-        for (const ElementTypes& types : all_types)
-            if (is_chosen(arguments.types, {"s8s8s8", "s16s8s16", "f32f32f32", "f32f32f32_reproducible"}, types.name))
-                types_.push_back(types);
+        for (const ConvTable& one : all)
+            if (is_chosen(arguments.backends, best, one.table->backend) &&
+                is_chosen(arguments.targets, {"fp32"}, one.table->policy().name))
+                tables.push_back(one);
+        for (const ElementTypes& one : all_types)
+            if (is_chosen(arguments.types, {"s8s8s8", "s16s8s16", "f32f32f32", "f32f32f32_reproducible"}, one.name))
+                types.push_back(one);
+    }
+};
+
+/// A layer with one combination of types: the chosen kernels of ours, and other libraries'.
+class LayerTurns {
+public:
+    LayerTurns(const Arguments& arguments, const Choice& choice, std::string group, LayerShape shape,
+               ElementTypes types)
+        : shape_(std::move(shape)), types_(types), alone_(arguments.alone) {
+        for (const ConvTable& tables : choice.tables) {
+            Row row = row_of(group, *tables.table, shape_, types);
+            if (arguments.matches(row.label()))
+                ours_.push_back({tables, std::move(row), peak_of(tables.table->backend, types.input)});
+        }
     }
 
-    void measure(const std::string& group, const LayerShape& shape) {
-        for (const ElementTypes& types : types_) measure(group, shape, types);
+    std::vector<std::string> labels() const {
+        std::vector<std::string> labels;
+        for (const Ours& one : ours_) labels.push_back(one.row.label());
+        return labels;
+    }
+
+    std::vector<Contender> prepare() {
+        std::vector<Contender> contenders;
+        for (Ours& one : ours_) contenders.push_back(make_ready(one));
+        reading_seconds_ = reading_seconds(shape_, types_);
+        peers_.clear();
+        for (PeerCase& peer : alone_ ? std::vector<PeerCase>() : onednn_cases(shape_, types_)) {
+            peers_.push_back(peer.name);
+            contenders.push_back({std::move(peer.run)});
+        }
+        return contenders;
+    }
+
+    /// One for each label.
+    std::vector<Row> rows(std::span<const Measurement> measured) const {
+        std::vector<Row> rows;
+        const bool all_refuse =
+            std::all_of(ours_.begin(), ours_.end(), [](const Ours& one) { return !one.row.refused.empty(); });
+        for (std::size_t i = 0; i < ours_.size(); ++i) {
+            Row row = ours_[i].row;
+            const bool has_time = row.refused.empty();
+            if (has_time) fill(row, measured[i], ours_[i].peak);
+            row.part_of_limit = part_of_limit(row, shape_, types_, ours_[i].peak, reading_seconds_);
+            // Where all of ours refuse, the first row shows what the peers need.
+            for (std::size_t p = 0; (has_time || (all_refuse && i == 0)) && p < peers_.size(); ++p) {
+                const Measurement& other = measured[ours_.size() + p];
+                row.peers.push_back({peers_[p], other.median_seconds(), std::nullopt});
+                if (has_time) row.peers.back().ratio = median_ratio(other, measured[i]);
+            }
+            rows.push_back(std::move(row));
+        }
+        return rows;
     }
 
 private:
-    /// One of ours, ready to run.
     struct Ours {
+        ConvTable tables;
         Row row;
-        std::unique_ptr<ConvCase> layer;
         const PeakLoop* peak = nullptr;
     };
 
-    std::vector<Ours> prepare(const std::string& group, const LayerShape& shape, const ElementTypes& types) const {
-        std::vector<Ours> all;
-        const std::regex filter(arguments_->filter);
-        for (const ConvTable& tables : tables_) {
-            Ours ours{row_of(group, *tables.table, shape, types), nullptr, peak_of(tables.table->backend, types.input)};
-            if (!std::regex_search(ours.row.label(), filter)) continue;
-            try {
-                ours.layer = std::make_unique<ConvCase>(*tables.table, floats_of(tables, types), shape, types);
-            } catch (const intq::Error& refusal) {
-                ours.row.refused = refusal.what();
-            }
-            if (ours.layer != nullptr) require_conformance(tables, shape, types);
-            all.push_back(std::move(ours));
+    Contender make_ready(Ours& one) const {
+        std::shared_ptr<ConvCase> layer;
+        try {
+            layer = std::make_shared<ConvCase>(*one.tables.table, floats_of(one.tables, types_), shape_, types_);
+        } catch (const intq::Error& refusal) {
+            one.row.refused = refusal.what();
+            return {{}, nullptr, refusal.what()};
         }
-        return all;
+        require_conformance(one.tables, shape_, types_);
+        return {[layer] { layer->run(); }, one.peak};
     }
 
-    void measure(const std::string& group, const LayerShape& shape, const ElementTypes& types) {
-        const std::vector<Ours> ours = prepare(group, shape, types);
-        if (ours.empty()) return;
-        const std::vector<PeerCase> peers = arguments_->alone ? std::vector<PeerCase>() : onednn_cases(shape, types);
-        std::vector<Contender> contenders;
-        for (const Ours& one : ours)
-            if (one.layer != nullptr) contenders.push_back({[&one] { one.layer->run(); }, one.peak});
-        const std::size_t first_peer = contenders.size();
-        for (const PeerCase& peer : peers) contenders.push_back({peer.run, nullptr});
-        const std::vector<Measurement> measured = measure_in_turns(contenders, arguments_->sampling());
-
-        const Measurement* next = measured.data();
-        for (const Ours& one : ours) {
-            const Measurement* const own = one.layer != nullptr ? next++ : nullptr;
-            Row row = one.row;
-            if (own != nullptr) fill(row, *own, one.peak);
-            row.part_of_limit = part_of_limit(row, shape, types, one.peak);
-            // Where all of ours refuse, the first row shows what the peers need.
-            const bool shows_peers = own != nullptr || (first_peer == 0 && &one == &ours.front());
-            for (std::size_t i = 0; shows_peers && i < peers.size(); ++i) {
-                const Measurement& other = measured[first_peer + i];
-                row.peers.push_back({peers[i].name, other.median_seconds(), std::nullopt});
-                if (own != nullptr) row.peers.back().ratio = median_ratio(other, *own);
-            }
-            results_->rows.push_back(std::move(row));
-        }
-    }
-
-    static void fill(Row& row, const Measurement& own, const PeakLoop* peak) {
-        row.seconds = own.median_seconds();
-        row.spread = own.spread();
-        if (peak == nullptr) return;
-        row.peak = peak->name;
-        row.part_of_peak = own.part_of_peak(row.operations);
-    }
-
-    const Arguments* arguments_;
-    Results* results_;
-    std::vector<ConvTable> tables_;
-    std::vector<ElementTypes> types_;
+    LayerShape shape_;
+    ElementTypes types_;
+    bool alone_;
+    double reading_seconds_ = 0.0;
+    std::vector<Ours> ours_;
+    std::vector<std::string> peers_;
 };
 
 const std::string shapes_folder = INTQ_BENCH_DIR "/shapes";
@@ -173,55 +186,74 @@ std::vector<std::string> chosen_files(const Arguments& arguments) {
     return paths;
 }
 
-void measure_files(const Arguments& arguments, Results& results) {
-    Bench bench(arguments, results);
-    const bool is_terminal = isatty(STDERR_FILENO) != 0;
+/// Calls visit(turns, is_last) for each layer and combination of types that the arguments choose; is_last: of its file.
+template <class Visit> void for_each_layer(const Arguments& arguments, const Visit& visit) {
+    const Choice choice(arguments);
     for (const std::string& path : chosen_files(arguments)) {
         const std::string group = std::filesystem::path(path).filename().string();
-        const std::vector<LayerShape> shapes = read_shapes(path);
-        for (std::size_t i = 0; i < shapes.size(); ++i) {
-            if (is_terminal) fmt::print(stderr, "\r{} {}/{} \033[K", group, i + 1, shapes.size());
-            bench.measure(group, shapes[i]);
-        }
-        if (is_terminal) fmt::print(stderr, "\r\033[K");
-        print_group(results, group);
+        std::vector<std::shared_ptr<LayerTurns>> layers;
+        for (const LayerShape& shape : read_shapes(path))
+            for (const ElementTypes& types : choice.types)
+                if (auto layer = std::make_shared<LayerTurns>(arguments, choice, group, shape, types);
+                    !layer->labels().empty())
+                    layers.push_back(std::move(layer));
+        for (const auto& layer : layers) visit(layer, layer == layers.back());
     }
 }
 
 /// The rows that the arguments choose, without peers.
-std::vector<Row> measure_alone(Arguments arguments, const Machine& machine) {
+std::vector<Row> measure_alone(Arguments arguments) {
     arguments.alone = true;
-    Results results;
-    results.machine = machine;
-    measure_files(arguments, results);
-    return results.rows;
+    std::vector<Row> rows;
+    for_each_layer(arguments, [&](const std::shared_ptr<LayerTurns>& layer, bool) {
+        const std::vector<Contender> contenders = layer->prepare();
+        for (Row& row : layer->rows(measure_in_turns(contenders, arguments.sampling()))) rows.push_back(std::move(row));
+    });
+    return rows;
 }
 
 /// The same for the rows whose labels an expression matches, of every shape, target, backend and type.
-std::vector<Row> measure_labels(const std::string& filter, const Machine& machine) {
+std::vector<Row> measure_labels(const std::string& filter) {
     Arguments arguments;
     arguments.filter = filter;
     arguments.backends = arguments.targets = arguments.types = {"all"};
-    return measure_alone(arguments, machine);
+    return measure_alone(arguments);
 }
 
 std::vector<std::string> backend_names() {
     std::vector<std::string> names;
-    for (const ConvTable& tables : fp32_tables()) names.push_back(tables.table->backend);
+    for (const ConvTable& tables : all_tables())
+        if (const std::string name = tables.table->backend; std::find(names.begin(), names.end(), name) == names.end())
+            names.push_back(name);
     return names;
 }
 
 int compare(const Arguments& arguments) {
+    Benchmarks benchmarks(arguments);
     Results results;
-    results.machine = measure_machine(arguments.quick);
     results.peers.push_back(describe_onednn());
-    print_machine(results.machine);
-    for (const std::string& peer : results.peers) fmt::print("{}\n", peer);
-    print_legend();
-    measure_files(arguments, results);
-    if (results.rows.empty()) return report_nothing_chosen("conv2d_bench", arguments, backend_names());
-    print_summary(results);
-    std::filesystem::create_directories(arguments.output);
+    Benchmarks::describe("oneDNN", describe_onednn());
+    for_each_layer(arguments, [&](const std::shared_ptr<LayerTurns>& layer, bool is_last) {
+        benchmarks.add({layer->labels(), [layer] { return layer->prepare(); },
+                        [layer](std::size_t row, std::span<const Measurement> measured) {
+                            return counters_of(layer->rows(measured)[row]);
+                        },
+                        [layer, is_last, &results, &arguments](std::span<const Measurement> measured) {
+                            for (Row& row : layer->rows(measured)) results.rows.push_back(std::move(row));
+                            if (is_last && arguments.prints_tables()) print_group(results, results.rows.back().group);
+                        }});
+    });
+    if (benchmarks.size() == 0) return report_nothing_chosen(arguments, backend_names());
+    if (arguments.only_lists()) return benchmarks.run(), 0;
+
+    results.machine = measure_machine(arguments.quick);
+    if (arguments.prints_tables()) {
+        print_machine(results.machine);
+        for (const std::string& peer : results.peers) fmt::print("{}\n", peer);
+        print_legend();
+    }
+    benchmarks.run();
+    if (arguments.prints_tables()) print_summary(results);
     write_json(results, arguments.output + "/results.json");
     write_roofline(results, arguments.output + "/roofline.svg");
     return 0;
@@ -231,22 +263,13 @@ int run(const Arguments& arguments) {
     if (!arguments.peer_isa.empty()) limit_onednn(arguments.peer_isa);
     if (!arguments.check && !arguments.record) return compare(arguments);
     const Machine machine = measure_machine(true);
-    if (arguments.check)
-        return check_recorded_ratios(recorded_path, machine.cpu_key,
-                                     [&](const std::string& filter) { return measure_labels(filter, machine); });
-    record_ratios(recorded_path, machine.cpu_key, [&] { return measure_alone(arguments, machine); });
+    if (arguments.check) return check_recorded_ratios(recorded_path, machine.cpu_key, measure_labels);
+    record_ratios(recorded_path, machine.cpu_key, [&] { return measure_alone(arguments); });
     return 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-    CLI::App app("Measures convolutions, linear layers and matrix products.");
-    Arguments arguments;
-    add_options(app, arguments);
-    CLI11_PARSE(app, argc, argv);
-    return run(arguments);
-} catch (const std::exception& error) {
-    std::fprintf(stderr, "conv2d_bench: %s\n", error.what());
-    return 1;
+int main(int argc, char** argv) {
+    return intq_bench::run_bench(argc, argv, "Measures convolutions, linear layers and matrix products.", run);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "conv_tables.hpp"
+#include "header_only_tables.hpp"
 
 namespace intq_bench {
 

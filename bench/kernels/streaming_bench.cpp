@@ -10,20 +10,18 @@
 //
 // A backend whose bytes differ from scalar's is not measured: the bench ends with an error.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
-#include <regex>
 
 #include "intq/io/text_table.hpp"
 #include "peers/peer.hpp"
 #include "streaming_cases.hpp"
-#include "support/arguments.hpp"
+#include "support/benchmarks.hpp"
 #include "support/machine.hpp"
 
 namespace {
@@ -142,58 +140,93 @@ struct SizeOf {
 };
 constexpr SizeOf sizes[] = {{"64Ki", 64 * 1024}, {"1Mi", 1024 * 1024}, {"16Mi", 16 * 1024 * 1024}};
 
+/// What all kernels read and write, made when the first one runs.
+struct Memory {
+    Tensors tensors;
+    Bytes from, to;
+
+    explicit Memory(index_t elements)
+        : tensors(elements), from(8 * elements + 8 * width), to(4 * elements + 8 * width) {}
+};
+
 class Bench {
 public:
-    explicit Bench(const Arguments& arguments)
-        : arguments_(&arguments),
-          tensors_(sizes[2].elements),
-          from_(8 * sizes[2].elements + 8 * width),
-          to_(4 * sizes[2].elements + 8 * width) {}
+    Bench(const Arguments& arguments, Benchmarks& benchmarks) : arguments_(&arguments), benchmarks_(&benchmarks) {}
 
-    template <class Backend> void measure_backend(Backend) {
+    template <class Backend> void add_backend(Backend) {
         const std::vector<Case> scalar = cases_of<intq::simd::scalar>(), cases = cases_of<Backend>();
         for (std::size_t i = 0; i < cases.size(); ++i) {
-            const std::string label = cases[i].label + "/" + Backend::name;
-            bool is_checked = false;
+            const auto kernel = std::make_shared<const Case>(cases[i]),
+                       reference = std::make_shared<const Case>(scalar[i]);
             for (const SizeOf& size : sizes) {
-                if (!std::regex_search(label + "/" + size.name, std::regex(arguments_->filter))) continue;
-                if (!is_checked) require_conformance(cases[i], scalar[i], Backend::name);
-                is_checked = true;
-                measure(cases[i], Backend::name, label, size);
+                const std::string label = kernel->label + "/" + Backend::name;
+                if (arguments_->matches(label + "/" + size.name)) add(kernel, reference, Backend::name, label, size);
             }
         }
     }
     const std::vector<StreamingRow>& rows() const { return rows_; }
 
 private:
-    void measure(const Case& kernel, const char* backend, const std::string& label, const SizeOf& size) {
-        const index_t n = size.elements;
+    using SharedCase = std::shared_ptr<const Case>;
+
+    void add(const SharedCase& kernel, const SharedCase& scalar, const char* backend, const std::string& label,
+             const SizeOf& size) {
+        largest_ = std::max(largest_, size.elements);
+        const auto row_of = [=](std::span<const Measurement> measured) {
+            return row_from(*kernel, backend, label, size, measured);
+        };
+        benchmarks_->add(
+            {{label + "/" + size.name},
+             [=, this] { return prepare(kernel, *scalar, backend, size.elements); },
+             [=](std::size_t, std::span<const Measurement> measured) { return counters_of(row_of(measured)); },
+             [=, this](std::span<const Measurement> measured) { rows_.push_back(row_of(measured)); }});
+    }
+
+    std::vector<Contender> prepare(const SharedCase& kernel, const Case& scalar, const char* backend, index_t n) {
+        require_conformance(*kernel, scalar, backend);
+        if (!memory_) memory_.emplace(largest_);
+        const Mix& mix = mix_of(*kernel);
+        const auto blocks = static_cast<index_t>(bytes_of(*kernel, n)) / ((mix.reads + mix.writes) * width);
+        Memory& m = *memory_;
+        std::vector<Contender> contenders{{[&m, kernel, n] { kernel->run(m.tensors, n); }, instructions_of(backend)},
+                                          {[&m, &mix, blocks] { mix.run(m.from.data(), m.to.data(), blocks); }}};
+        for (PeerCase& peer : peer_cases(*kernel, n)) contenders.push_back({std::move(peer.run)});
+        return contenders;
+    }
+
+    static double bytes_of(const Case& kernel, index_t n) {
+        return (kernel.read_bytes + kernel.written_bytes) * static_cast<double>(n);
+    }
+
+    static StreamingRow row_from(const Case& kernel, const char* backend, const std::string& label, const SizeOf& size,
+                                 std::span<const Measurement> measured) {
         StreamingRow row;
         row.label = label;
         row.size = size.name;
-        row.elements = static_cast<double>(n);
-        row.bytes = (kernel.read_bytes + kernel.written_bytes) * row.elements;
-        const Mix& mix = mix_of(kernel);
-        const auto blocks = static_cast<index_t>(row.bytes) / ((mix.reads + mix.writes) * width);
-        const PeakLoop* const instructions = instructions_of(backend);
-        const std::vector<PeerCase> peers = peer_cases(kernel, n);
-        std::vector<Contender> contenders{{[&] { kernel.run(tensors_, n); }, instructions},
-                                          {[&] { mix.run(from_.data(), to_.data(), blocks); }, nullptr}};
-        for (const PeerCase& peer : peers) contenders.push_back({peer.run, nullptr});
-        const std::vector<Measurement> measured = measure_in_turns(contenders, arguments_->sampling());
-
+        row.elements = static_cast<double>(size.elements);
+        row.bytes = bytes_of(kernel, size.elements);
         row.seconds = measured[0].median_seconds();
         row.spread = measured[0].spread();
         row.memory_seconds = measured[1].median_seconds();
         row.part_of_memory = median_ratio(measured[1], measured[0]);
         const double count = std::string_view(backend).starts_with("avx512") ? instructions_of_64(kernel.label) : 0.0;
-        if (count > 0.0 && instructions != nullptr)
+        if (count > 0.0 && instructions_of(backend) != nullptr)
             row.part_of_instructions = measured[0].part_of_peak(2.0 * count * row.elements / 64.0);
-        if (!peers.empty()) {
+        if (measured.size() > 2) {
             row.peer_seconds = measured[2].median_seconds();
             row.peer_ratio = median_ratio(measured[2], measured[0]);
         }
-        rows_.push_back(row);
+        return row;
+    }
+
+    static Counters counters_of(const StreamingRow& row) {
+        Counters counters{{"Gelem/s", row.elements / row.seconds * 1e-9},
+                          {"GB/s", row.bytes / row.seconds * 1e-9},
+                          {"spread", row.spread},
+                          {"part of memory", row.part_of_memory}};
+        if (row.part_of_instructions) counters.emplace_back("part of instructions", *row.part_of_instructions);
+        if (row.peer_ratio) counters.emplace_back("oneDNN / ours", *row.peer_ratio);
+        return counters;
     }
 
     static void require_conformance(const Case& kernel, const Case& scalar, const char* backend) {
@@ -210,8 +243,9 @@ private:
     }
 
     const Arguments* arguments_;
-    Tensors tensors_;
-    Bytes from_, to_;
+    Benchmarks* benchmarks_;
+    index_t largest_ = 0;
+    std::optional<Memory> memory_;
     std::vector<StreamingRow> rows_;
 };
 
@@ -269,37 +303,40 @@ void write_rows(const std::vector<StreamingRow>& rows, const std::string& path) 
 
 /// The best backend, and AVX2: not others, because each backend compiles every case.
 template <class First, class... Rest>
-std::vector<std::string> measure_backends(intq::simd::BackendList<First, Rest...>, const Arguments& arguments,
-                                          Bench& bench) {
+std::vector<std::string> add_backends(intq::simd::BackendList<First, Rest...>, const Arguments& arguments,
+                                      Bench& bench) {
     std::vector<std::string> names;
-    const auto measure = [&]<class Backend>(Backend backend) {
+    const auto add = [&]<class Backend>(Backend backend) {
         if constexpr (std::is_same_v<Backend, First> || std::is_same_v<Backend, intq::simd::avx2>) {
             names.push_back(Backend::name);
-            if (is_chosen(arguments.backends, {First::name}, Backend::name)) bench.measure_backend(backend);
+            if (is_chosen(arguments.backends, {First::name}, Backend::name)) bench.add_backend(backend);
         }
     };
-    measure(First{});
-    (measure(Rest{}), ...);
+    add(First{});
+    (add(Rest{}), ...);
     return names;
+}
+
+int run(const Arguments& arguments) {
+    if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
+    if (!arguments.peer_isa.empty()) limit_onednn(arguments.peer_isa);
+    Benchmarks benchmarks(arguments);
+    Bench bench(arguments, benchmarks);
+    const std::vector<std::string> names = add_backends(intq::simd::usable_backends{}, arguments, bench);
+    if (benchmarks.size() == 0) return report_nothing_chosen(arguments, names);
+    if (arguments.only_lists()) return benchmarks.run(), 0;
+    pin_to_one_processor();
+    Benchmarks::describe("oneDNN", describe_onednn());
+    if (arguments.prints_tables()) fmt::print("{}\n", describe_onednn());
+    benchmarks.run();
+    if (arguments.prints_tables()) print_rows(bench.rows());
+    write_rows(bench.rows(), arguments.output + "/streaming.json");
+    return 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-    CLI::App app("Measures the kernels that go over elements, the pooling windows and the observers.");
-    Arguments arguments;
-    add_options(app, arguments);
-    CLI11_PARSE(app, argc, argv);
-    if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
-    pin_to_one_processor();
-    fmt::print("{}\n", describe_onednn());
-    Bench bench(arguments);
-    const std::vector<std::string> names = measure_backends(intq::simd::usable_backends{}, arguments, bench);
-    if (bench.rows().empty()) return report_nothing_chosen("streaming_bench", arguments, names);
-    print_rows(bench.rows());
-    std::filesystem::create_directories(arguments.output);
-    write_rows(bench.rows(), arguments.output + "/streaming.json");
-} catch (const std::exception& error) {
-    std::fprintf(stderr, "streaming_bench: %s\n", error.what());
-    return 1;
+int main(int argc, char** argv) {
+    return intq_bench::run_bench(
+        argc, argv, "Measures the kernels that go over elements, the pooling windows and the observers.", run);
 }

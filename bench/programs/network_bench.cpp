@@ -6,8 +6,8 @@
 
 #include <cstdio>
 #include <deque>
-#include <filesystem>
-#include <regex>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "intq/io/text_table.hpp"
@@ -18,7 +18,7 @@
 #include "programs/lowered_network.hpp"
 #include "programs/network_table.hpp"
 #include "programs/onnxruntime_child.hpp"
-#include "support/arguments.hpp"
+#include "support/benchmarks.hpp"
 #include "support/clock.hpp"
 #include "support/results.hpp"
 
@@ -90,78 +90,6 @@ void print_instructions(const LoweredNetwork& network, intq::ThreadPool* pool, i
 
 // --- networks --------------------------------------------------------------------------------------------------------
 
-Row row_of(const LoweredNetwork& network, const Network& description) {
-    Row row;
-    row.group = "networks";
-    row.op = "program";
-    row.types = "s8s8s8";
-    row.granularity = "per_channel";
-    row.target = network.table().policy().name;
-    row.backend = network.table().backend;
-    row.layer = network.name();
-    row.operations = description.operations();
-    return row;
-}
-
-void fill(Row& row, const Measurement& own, const PeakLoop* peak) {
-    row.seconds = own.median_seconds();
-    row.spread = own.spread();
-    if (peak == nullptr) return;
-    row.peak = peak->name;
-    row.part_of_peak = own.part_of_peak(row.operations);
-}
-
-/// ONNX Runtime's time, with the ratio to our own, taken before and after it.
-void add_onnxruntime(Row& row, const LoweredNetwork& network, const std::string& path, const Arguments& arguments) {
-    const Contender ours{[&] { network.run(intq::serial); }};
-    const auto own_seconds = [&] {
-        return measure_in_turns(std::span(&ours, 1), arguments.sampling())[0].median_seconds();
-    };
-    for (const char* types : {"u8", "s8"}) {
-        std::vector<double> theirs, ratios;
-        for (int round = 0; round < (arguments.quick ? 1 : 5); ++round) {
-            const double before = own_seconds();
-            const std::optional<double> seconds = onnxruntime_seconds(path, types, arguments.sampling().seconds);
-            if (!seconds) return;
-            theirs.push_back(*seconds);
-            ratios.push_back(2.0 * *seconds / (before + own_seconds()));
-        }
-        row.peers.push_back({std::string("ONNX Runtime ") + types, median(theirs), median(ratios)});
-    }
-}
-
-/// The network beside the peers, on one thread.
-Row measure(const LoweredNetwork& network, const Arguments& arguments) {
-    const Network description = network.description();
-    const PeakLoop* const peak = peak_of(network.table().backend, intq::DType::int8);
-    const std::vector<PeerCase> peers = arguments.alone ? std::vector<PeerCase>() : onednn_networks(description);
-    std::vector<Contender> contenders{{[&] { network.run(intq::serial); }, peak}};
-    for (const PeerCase& peer : peers) contenders.push_back({peer.run});
-    const std::vector<Measurement> measured = measure_in_turns(contenders, arguments.sampling());
-    Row row = row_of(network, description);
-    fill(row, measured[0], peak);
-    for (std::size_t i = 0; i < peers.size(); ++i)
-        row.peers.push_back(
-            {peers[i].name, measured[i + 1].median_seconds(), median_ratio(measured[i + 1], measured[0])});
-    const std::string path = arguments.output + "/" + network.name() + ".network.txt";
-    write_network(description, path);
-    if (!arguments.alone) add_onnxruntime(row, network, path, arguments);
-    return row;
-}
-
-/// The network on all threads of a pool, beside itself on one.
-/// @pre  no peer has run in this process or beside it: its threads may still spin, and then two threads share what one
-///       of ours has for itself
-Row measure_threads(const LoweredNetwork& network, intq::ThreadPool& pool, const Arguments& arguments) {
-    const std::vector<Contender> threads{{[&] { network.run(intq::serial); }}, {[&] { network.run(pool.executor()); }}};
-    const std::vector<Measurement> scaling = measure_in_turns(threads, arguments.sampling());
-    Row row = row_of(network, network.description());
-    row.layer += fmt::format(" on {} threads", pool.threads());
-    fill(row, scaling[1], nullptr);
-    row.peers.push_back({"one thread", scaling[0].median_seconds(), median_ratio(scaling[0], scaling[1])});
-    return row;
-}
-
 /// The logits must be those of scalar kernels, on two threads too.
 void require_conformance(const LoweredNetwork& network, const intq::nn::Module& model, intq::ThreadPool* pool) {
     const LoweredNetwork reference(network.name(), model, scalar_network_table());
@@ -176,64 +104,209 @@ void require_conformance(const LoweredNetwork& network, const intq::nn::Module& 
         throw intq::Error(network.name(), "two threads give other bytes than one");
 }
 
-int run(const Arguments& arguments) {
-    const intq::kernels::KernelTable& table = network_table();
-    if (!is_chosen(arguments.backends, {table.backend}, table.backend))
-        return report_nothing_chosen("network_bench", arguments, {table.backend});
-    std::filesystem::create_directories(arguments.output);
-    // Before this thread is bound to one processor: the others may run on the rest.
-    std::optional<intq::ThreadPool> pool;
-    if (std::thread::hardware_concurrency() >= 2) pool.emplace(2);
-    Results results;
-    results.machine = measure_machine(arguments.quick);
-    const PeakLoop* const peak = peak_of(table.backend, intq::DType::int8);
-    if (!pool)
+/// A network that is lowered when it is first asked for.
+class NamedNetwork {
+public:
+    /// @param pool  on which its bytes must be those of one thread; may be null
+    NamedNetwork(std::string name, std::unique_ptr<intq::nn::Module> (*make)(), intq::ThreadPool* pool)
+        : name_(std::move(name)), make_(make), pool_(pool) {}
+
+    Row row() const {
+        Row row;
+        row.group = "networks";
+        row.op = "program";
+        row.types = "s8s8s8";
+        row.granularity = "per_channel";
+        row.target = network_table().policy().name;
+        row.backend = network_table().backend;
+        row.layer = name_;
+        return row;
+    }
+    const LoweredNetwork& lowered() {
+        if (!network_) {
+            const std::unique_ptr<intq::nn::Module> model = make_();
+            network_.emplace(name_, *model, network_table());
+            require_conformance(*network_, *model, pool_);
+        }
+        return *network_;
+    }
+
+private:
+    std::string name_;
+    std::unique_ptr<intq::nn::Module> (*make_)();
+    intq::ThreadPool* pool_;
+    std::optional<LoweredNetwork> network_;
+};
+
+template <class Model> std::unique_ptr<intq::nn::Module> make_model() { return std::make_unique<Model>(); }
+
+/// ONNX Runtime's times, with the ratios to our own, taken before and after it; none where it is not installed.
+std::vector<PeerTime> measure_onnxruntime(const LoweredNetwork& network, const std::string& path,
+                                          const Arguments& arguments) {
+    const Contender ours{[&] { network.run(intq::serial); }};
+    const auto own_seconds = [&] {
+        return measure_in_turns(std::span(&ours, 1), arguments.sampling())[0].median_seconds();
+    };
+    std::vector<PeerTime> peers;
+    for (const char* types : {"u8", "s8"}) {
+        std::vector<double> theirs, ratios;
+        for (int round = 0; round < (arguments.quick ? 1 : 5); ++round) {
+            const double before = own_seconds();
+            const std::optional<double> seconds = onnxruntime_seconds(path, types, arguments.sampling().seconds);
+            if (!seconds) return peers;
+            theirs.push_back(*seconds);
+            ratios.push_back(2.0 * *seconds / (before + own_seconds()));
+        }
+        peers.push_back({std::string("ONNX Runtime ") + types, median(theirs), median(ratios)});
+    }
+    return peers;
+}
+
+/// A network beside the peers, on one thread.
+class NetworkTurns {
+public:
+    NetworkTurns(NamedNetwork& network, const Arguments& arguments) : network_(&network), arguments_(&arguments) {}
+
+    std::vector<Contender> prepare() {
+        const LoweredNetwork& network = network_->lowered();
+        description_ = network.description();
+        std::vector<Contender> contenders{{[&network] { network.run(intq::serial); }, peak_}};
+        names_.clear();
+        for (PeerCase& peer : onednn_networks(description_)) {
+            names_.push_back(peer.name);
+            contenders.push_back({std::move(peer.run)});
+        }
+        return contenders;
+    }
+    /// In child processes, behind each measurement.
+    void measure_beside() {
+        const std::string path = arguments_->output + "/" + description_.name + ".network.txt";
+        write_network(description_, path);
+        beside_.push_back(measure_onnxruntime(network_->lowered(), path, *arguments_));
+    }
+    /// @param beside  the measurements of ONNX Runtime that belong to the samples
+    Row row_of(std::span<const Measurement> measured, std::span<const std::vector<PeerTime>> beside) const {
+        Row row = network_->row();
+        row.operations = description_.operations();
+        fill(row, measured[0], peak_);
+        for (std::size_t i = 0; i < names_.size(); ++i)
+            row.peers.push_back(
+                {names_[i], measured[i + 1].median_seconds(), median_ratio(measured[i + 1], measured[0])});
+        for (std::size_t i = 0; i < beside.front().size(); ++i) {
+            std::vector<double> seconds, ratios;
+            for (const std::vector<PeerTime>& peers : beside) {
+                seconds.push_back(peers[i].seconds);
+                ratios.push_back(*peers[i].ratio);
+            }
+            row.peers.push_back({beside.front()[i].name, median(seconds), median(ratios)});
+        }
+        return row;
+    }
+    std::span<const std::vector<PeerTime>> beside() const noexcept { return beside_; }
+
+private:
+    NamedNetwork* network_;
+    const Arguments* arguments_;
+    const PeakLoop* peak_ = peak_of(network_table().backend, intq::DType::int8);
+    Network description_;
+    std::vector<std::string> names_;
+    std::vector<std::vector<PeerTime>> beside_;
+};
+
+void add_one_thread(Benchmarks& benchmarks, NamedNetwork& network, const Arguments& arguments, std::vector<Row>& rows) {
+    const std::string label = network.row().label();
+    if (!arguments.matches(label)) return;
+    const auto turns = std::make_shared<NetworkTurns>(network, arguments);
+    benchmarks.add({{label},
+                    [turns] { return turns->prepare(); },
+                    [turns](std::size_t, std::span<const Measurement> measured) {
+                        return counters_of(turns->row_of(measured, turns->beside().last(1)));
+                    },
+                    [turns, &rows](std::span<const Measurement> measured) {
+                        rows.push_back(turns->row_of(measured, turns->beside()));
+                    },
+                    [turns] { turns->measure_beside(); }});
+}
+
+/// A network on all threads of a pool, beside itself on one.
+/// @pre  no peer runs before it in this process: its threads may still spin, and then two threads share what one of
+/// ours
+///       has for itself
+void add_threads(Benchmarks& benchmarks, NamedNetwork& network, intq::ThreadPool& pool, const Arguments& arguments,
+                 std::vector<Row>& rows) {
+    Row row = network.row();
+    row.layer += fmt::format("_on_{}_threads", pool.threads());
+    if (!arguments.matches(row.label())) return;
+    const auto filled = [row, &network](std::span<const Measurement> measured) {
+        Row result = row;
+        result.operations = network.lowered().description().operations();
+        fill(result, measured[0], nullptr);
+        result.peers.push_back({"one thread", measured[1].median_seconds(), median_ratio(measured[1], measured[0])});
+        return result;
+    };
+    benchmarks.add(
+        {{row.label()},
+         [&] {
+             const LoweredNetwork& lowered = network.lowered();
+             return std::vector<Contender>{{[&] { lowered.run(pool.executor()); }},
+                                           {[&] { lowered.run(intq::serial); }}};
+         },
+         [filled](std::size_t, std::span<const Measurement> measured) { return counters_of(filled(measured)); },
+         [&, filled](std::span<const Measurement> measured) { rows.push_back(filled(measured)); }});
+}
+
+/// What the machine gives to two threads, and each network by instructions.
+void print_parts(std::deque<NamedNetwork>& networks, intq::ThreadPool* pool, const Arguments& arguments) {
+    const PeakLoop* const peak = peak_of(network_table().backend, intq::DType::int8);
+    if (pool == nullptr)
         fmt::print("two threads: skipped, this process may use one processor only\n");
     else if (peak != nullptr)
         fmt::print("two threads run {} {:.2f} times as often as one\n", peak->name,
                    peak_scaling(*pool, *peak, arguments.sampling()));
+    for (NamedNetwork& network : networks)
+        if (!arguments.quick && arguments.matches(network.row().label()))
+            print_instructions(network.lowered(), pool, 50);
+}
 
-    const std::regex filter(arguments.filter);
-    std::deque<LoweredNetwork> networks;
-    const auto add = [&](const char* name, const intq::nn::Module& model) {
-        networks.emplace_back(name, model, table);
-        if (std::regex_search(row_of(networks.back(), {}).label(), filter))
-            require_conformance(networks.back(), model, pool ? &*pool : nullptr);
-        else
-            networks.pop_back();
-    };
-    add("resnet18", ResNet18());
-    add("mobilenet_v2", MobileNetV2());
+int run(const Arguments& arguments) {
+    if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
+    const std::string backend = network_table().backend;
+    if (!is_chosen(arguments.backends, {backend}, backend)) return report_nothing_chosen(arguments, {backend});
+    if (!arguments.peer_isa.empty()) limit_onednn(arguments.peer_isa);
+    // Before this thread is bound to one processor: the others may run on the rest.
+    std::optional<intq::ThreadPool> threads;
+    if (std::thread::hardware_concurrency() >= 2) threads.emplace(2);
+    intq::ThreadPool* const pool = threads ? &*threads : nullptr;
+    std::deque<NamedNetwork> networks;
+    networks.emplace_back("resnet18", make_model<ResNet18>, pool);
+    networks.emplace_back("mobilenet_v2", make_model<MobileNetV2>, pool);
 
     // Two threads first, before a peer has started threads of its own.
-    std::vector<Row> on_threads;
-    for (const LoweredNetwork& network : networks) {
-        if (pool) on_threads.push_back(measure_threads(network, *pool, arguments));
-        if (!arguments.quick) print_instructions(network, pool ? &*pool : nullptr, 50);
-    }
+    Benchmarks benchmarks(arguments);
+    Results results;
+    if (pool != nullptr)
+        for (NamedNetwork& network : networks) add_threads(benchmarks, network, *pool, arguments, results.rows);
+    for (NamedNetwork& network : networks) add_one_thread(benchmarks, network, arguments, results.rows);
+    if (benchmarks.size() == 0) return report_nothing_chosen(arguments, {backend});
+    if (arguments.only_lists()) return benchmarks.run(), 0;
 
+    results.machine = measure_machine(arguments.quick);
     results.peers = {describe_onednn(), describe_onnxruntime()};
-    for (const std::string& peer : results.peers) fmt::print("{}\n", peer);
-    for (std::size_t i = 0; i < networks.size(); ++i) {
-        results.rows.push_back(measure(networks[i], arguments));
-        if (pool) results.rows.push_back(on_threads[i]);
+    Benchmarks::describe("oneDNN", results.peers[0]);
+    Benchmarks::describe("ONNX Runtime", results.peers[1]);
+    if (arguments.prints_tables()) {
+        print_parts(networks, pool, arguments);
+        for (const std::string& peer : results.peers) fmt::print("{}\n", peer);
     }
-    if (results.rows.empty()) return report_nothing_chosen("network_bench", arguments, {table.backend});
-    print_group(results, "networks");
+    benchmarks.run();
+    if (arguments.prints_tables()) print_group(results, "networks");
     write_json(results, arguments.output + "/networks.json");
     return 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-    CLI::App app("Measures whole networks: ResNet-18 and MobileNetV2, one image at a time.");
-    Arguments arguments;
-    add_options(app, arguments);
-    CLI11_PARSE(app, argc, argv);
-    if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
-    return run(arguments);
-} catch (const std::exception& error) {
-    std::fprintf(stderr, "network_bench: %s\n", error.what());
-    return 1;
+int main(int argc, char** argv) {
+    return intq_bench::run_bench(argc, argv, "Measures whole networks: ResNet-18 and MobileNetV2, one image at a time.",
+                                 run);
 }

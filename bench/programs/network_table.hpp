@@ -4,7 +4,7 @@
 #ifndef INTQ_BENCH_PROGRAMS_NETWORK_TABLE_HPP
 #define INTQ_BENCH_PROGRAMS_NETWORK_TABLE_HPP
 
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 
 namespace intq_bench {
 

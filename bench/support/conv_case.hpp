@@ -36,36 +36,43 @@ inline std::vector<std::byte> random_elements(std::mt19937& random, intq::index_
     return bytes;
 }
 
+/// The float kernel of a backend, or null: float layers have no target.
+struct FloatKernel {
+    intq::kernels::FloatPacking packing{};
+    void (*run)(const intq::kernels::ConvCall& call) = nullptr;
+};
+
 /// Operands from a fixed seed, with a bias; scales such that outputs use the whole range. Weights of layers with int16
 /// activations and sums of 32 bits are as large as the proof of the accumulator allows, at most 127.
 class ConvCase {
 public:
-    /// @param floats  the kernels of float layers, or null
+    /// @param floats  for float layers
     /// @throws Error where the target or backend refuses the layer, with the reason
-    ConvCase(const intq::kernels::KernelTable& table, const intq::kernels::FloatTable* floats, const LayerShape& shape,
+    ConvCase(const intq::kernels::KernelTable& table, const FloatKernel& floats, const LayerShape& shape,
              const ElementTypes& types)
         : table_(&table), is_float_(types.input == intq::DType::float32), is_reproducible_(types.is_reproducible) {
         const intq::kernels::Conv2dSpec spec = make_spec(shape, types);
-        if (is_float_ && floats == nullptr) throw intq::Error("float layers have no target");
+        if (is_float_ && floats.run == nullptr) throw intq::Error("float layers have no target");
         if (is_float_) {
-            pack_float(*floats, spec);
+            pack_float(floats, spec);
         } else {
             packed_bytes_ = intq::program::AlignedBytes(intq::kernels::packed_conv2d_size(table.packing, spec));
             packed_ = intq::value_or_throw(intq::kernels::pack_conv2d(table.packing, spec, packed_bytes_.workspace()));
-            kernel_ = intq::kernels::find_conv(table.conv, packed_);
+            const intq::kernels::ConvRow* const row = intq::kernels::find_conv(table.conv, packed_);
+            if (row == nullptr) throw intq::Error("the table of kernels has no row for it");
+            run_ = row->run;
         }
         geometry_bytes_ = intq::program::AlignedBytes(intq::kernels::conv2d_geometry_size(shape.window, shape.in));
         geometry_ = intq::value_or_throw(
             intq::kernels::make_conv2d_geometry(shape.window, shape.batch, shape.in, geometry_bytes_.workspace()));
         scratch_ = intq::program::AlignedBytes(intq::kernels::conv2d_workspace_size(packed_, geometry_));
         y_ = intq::program::AlignedBytes(shape.out_elements() * size_of(types.output));
-        if (kernel_ == nullptr) throw intq::Error("the table of kernels has no row for it");
     }
 
     void run() {
         const void* const x =
             is_float_ ? x_.data() : table_->stage(packed_, geometry_, x_.data(), scratch_.workspace(), intq::serial);
-        kernel_->run({&packed_, &geometry_, x, nullptr, y_.data(), &intq::serial});
+        run_({&packed_, &geometry_, x, nullptr, y_.data(), &intq::serial});
     }
     /// The same bytes; of floats, where backends contract products and sums or not, equal to 10^-4 of the largest.
     bool has_output_of(const ConvCase& other) const {
@@ -86,7 +93,7 @@ public:
 private:
     static std::int32_t reach_of(intq::DType dtype) { return dtype == intq::DType::int16 ? 32767 : 127; }
 
-    void pack_float(const intq::kernels::FloatTable& floats, const intq::kernels::Conv2dSpec& spec) {
+    void pack_float(const FloatKernel& floats, const intq::kernels::Conv2dSpec& spec) {
         intq::kernels::FloatConv2dSpec real;
         real.op = spec.op;
         real.window = spec.window;
@@ -98,7 +105,7 @@ private:
         packed_bytes_ = intq::program::AlignedBytes(intq::kernels::packed_float_conv2d_size(floats.packing, real));
         packed_ =
             intq::value_or_throw(intq::kernels::pack_float_conv2d(floats.packing, real, packed_bytes_.workspace()));
-        kernel_ = intq::kernels::find_conv(floats.conv, packed_);
+        run_ = floats.run;
     }
 
     intq::kernels::Conv2dSpec make_spec(const LayerShape& shape, const ElementTypes& types) {
@@ -146,7 +153,7 @@ private:
 
     const intq::kernels::KernelTable* table_;
     bool is_float_, is_reproducible_;
-    const intq::kernels::ConvRow* kernel_ = nullptr;
+    void (*run_)(const intq::kernels::ConvCall& call) = nullptr;
     std::vector<std::byte> weights_;
     std::vector<float> scales_, bias_;
     intq::program::AlignedBytes x_, y_, packed_bytes_, geometry_bytes_, scratch_;

@@ -135,6 +135,25 @@ std::string kind_of(const Row& row) {
 
 }  // namespace
 
+void fill(Row& row, const Measurement& own, const PeakLoop* peak) {
+    row.seconds = own.median_seconds();
+    row.spread = own.spread();
+    if (peak == nullptr) return;
+    row.peak = peak->name;
+    row.part_of_peak = own.part_of_peak(row.operations);
+}
+
+Counters counters_of(const Row& row) {
+    Counters counters;
+    if (row.operations > 0.0) counters.emplace_back("GOP/s", row.operations / row.seconds * 1e-9);
+    counters.emplace_back("spread", row.spread);
+    if (row.part_of_peak) counters.emplace_back("part of peak", *row.part_of_peak);
+    if (row.part_of_limit) counters.emplace_back("part of limit", *row.part_of_limit);
+    for (const PeerTime& peer : row.peers)
+        if (peer.ratio) counters.emplace_back(peer.name + " / ours", *peer.ratio);
+    return counters;
+}
+
 void print_legend() {
     fmt::print(
         "\n"

@@ -6,9 +6,11 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "machine.hpp"
+#include "sampling.hpp"
 
 namespace intq_bench {
 
@@ -37,6 +39,15 @@ struct Row {
         return op + "/" + types + "/" + granularity + "/" + target + "/" + backend + "/" + layer;
     }
 };
+
+/// Time, spread and, where there is a peak, the part of it, from the samples of the row.
+void fill(Row& row, const Measurement& own, const PeakLoop* peak);
+
+/// Numbers beside the time of a row, by name.
+using Counters = std::vector<std::pair<std::string, double>>;
+
+/// Rate, spread, parts of the peak and of the limit, and the ratio to each other library, as far as the row has them.
+Counters counters_of(const Row& row);
 
 struct Results {
     Machine machine;

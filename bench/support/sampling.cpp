@@ -11,6 +11,7 @@ namespace {
 
 /// Calls that last sample_seconds, from a trial of at least three calls and a millisecond.
 int calls_of_sample(const Contender& contender, double sample_seconds) {
+    if (!contender.run) return 0;
     contender.run();
     const double start = now();
     int calls = 0;
@@ -29,6 +30,7 @@ void warm(const Contender& contender) {
 }
 
 void take_sample(const Contender& contender, int calls, Measurement& to) {
+    if (!contender.run) return;
     warm(contender);
     if (contender.peak != nullptr) to.peak_rates.push_back(rate_now(*contender.peak));
     const double start = now();
@@ -46,6 +48,11 @@ double Measurement::part_of_peak(double operations) const {
     std::vector<double> parts;
     for (std::size_t i = 0; i < peak_rates.size(); ++i) parts.push_back(operations / (seconds[i] * peak_rates[i]));
     return median(parts);
+}
+
+void Measurement::append(const Measurement& other) {
+    seconds.insert(seconds.end(), other.seconds.begin(), other.seconds.end());
+    peak_rates.insert(peak_rates.end(), other.peak_rates.begin(), other.peak_rates.end());
 }
 
 std::vector<Measurement> measure_in_turns(std::span<const Contender> contenders, const Sampling& sampling) {

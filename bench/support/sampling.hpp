@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "peaks.hpp"
@@ -17,8 +18,9 @@
 namespace intq_bench {
 
 struct Contender {
-    std::function<void()> run;
+    std::function<void()> run;       // empty where a kernel refuses the layer: it gets no samples
     const PeakLoop* peak = nullptr;  // what it is divided by; null: nothing
+    std::string refused{};           // the reason
 };
 
 struct Sampling {
@@ -37,8 +39,11 @@ struct Measurement {
     double spread() const;
     /// Median of operations / (time · peak of the same moment); 0 without a loop.
     double part_of_peak(double operations) const;
+    /// Adds the samples of another measurement of the same contender.
+    void append(const Measurement& other);
 };
 
+/// A measurement of each contender, in their order.
 std::vector<Measurement> measure_in_turns(std::span<const Contender> contenders, const Sampling& sampling);
 
 /// Median over the rounds of other's time divided by ours: above 1 where ours is faster.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "intq/kernels/table/kernel_table.hpp"
 #include "network_table.hpp"
 
 namespace intq_bench {
