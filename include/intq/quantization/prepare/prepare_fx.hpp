@@ -261,10 +261,9 @@ private:
                                 (!config.choice.is_by_name() || qconfig.keeps_high_precision));
         const DType weight = qconfig.weight->dtype();
         const graph::Node* const clip = qconfig.output ? only_reader_if_clip(node) : nullptr;
-        const QuantizerConfig* const wanted = clip != nullptr ? &*config_of(*clip).qconfig->output : nullptr;
-        const DType narrow = wanted != nullptr ? wanted->dtype()
-                             : qconfig.output  ? qconfig.output->dtype()
-                                               : DType::int32;
+        const DType narrow = clip != nullptr  ? config_of(*clip).qconfig->output->dtype()
+                             : qconfig.output ? qconfig.output->dtype()
+                                              : DType::int32;
         const auto accepts = [&](DType input, DType output) {
             return arith::check_constraints(target_.constraints, use(node, input, weight, output)).ok();
         };
