@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "evaluation.hpp"
@@ -237,15 +238,37 @@ const Report::Columns layer_columns{{"layer"},
                                     {"SQNR dB", io::Align::right},
                                     {"cosine", io::Align::right}};
 
-/// What every module of a float model gives, and every other node, by its name.
-std::map<std::string, Tensor> outputs_of_layers(graph::GraphModule& model, const Tensor& images) {
+/// What a table of layers knows of the float model, by the names of modules and of other nodes.
+struct FloatLayers {
     std::map<std::string, Tensor> outputs;
+    std::map<std::string, std::string> only_readers;
+};
+
+FloatLayers layers_of(graph::GraphModule& model, const Tensor& images) {
+    FloatLayers layers;
+    const auto name_of_layer = [](const graph::Node& node) {
+        return node.op() == graph::Op::call_module ? node.target() : node.name();
+    };
     const std::vector<nn::Value> inputs{images};
     model.run(inputs, [&](const graph::Node& node, const nn::Value& value) {
-        if (value.is_tensor())
-            outputs[node.op() == graph::Op::call_module ? node.target() : node.name()] = value.tensor().contiguous();
+        if (value.is_tensor()) layers.outputs[name_of_layer(node)] = value.tensor().contiguous();
+        if (node.users().size() == 1) layers.only_readers[name_of_layer(node)] = name_of_layer(*node.users().front());
     });
-    return outputs;
+    return layers;
+}
+
+/// The float output that an instruction computes: that of its layer, or of the reader that was folded into it, which
+/// has no instruction of its own. An add takes its relu in this way.
+const Tensor* float_output_of(const std::string& instruction, const FloatLayers& layers,
+                              const std::set<std::string>& instructions) {
+    std::string name = instruction;
+    for (auto reader = layers.only_readers.find(name);
+         reader != layers.only_readers.end() && instructions.count(reader->second) == 0 &&
+         layers.outputs.count(reader->second) != 0;
+         reader = layers.only_readers.find(name))
+        name = reader->second;
+    const auto output = layers.outputs.find(name);
+    return output == layers.outputs.end() ? nullptr : &output->second;
 }
 
 /// The layers of one configuration beside those of the fused float model.
@@ -253,21 +276,23 @@ Rows compare_layers(const Configuration& configuration, const graph::GraphModule
     Rows rows;
     const Tensor images = data.images.batch(0, std::min(layer_images, data.images.extent(0)));
     const auto fused = quantization::fuse_fx(model, {.fused_add = configuration.kernels->policy().fused_add});
-    const auto expected = outputs_of_layers(*fused, images);
+    const FloatLayers expected = layers_of(*fused, images);
     const auto lowered = quantization::lower(quantize_for(configuration, model, data.calibration),
                                              *configuration.kernels, images.extent(0));
     const runtime::Program& program = lowered.program().program();
     intq::program::KeptOutputs kept(program, images.extent(0));
     lowered.program().run(images, serial, kept.hook());
+    std::set<std::string> names;
+    for (const runtime::Instruction& instruction : program.instructions) names.insert(instruction.name);
     for (const runtime::Instruction& instruction : program.instructions) {
         if (instruction.op == OpKind::layout_change) continue;
         const Tensor y = kept.tensor(instruction.output).value();
         const auto& grid = y.qparams();
         const Tensor given = grid ? dequantize(y, *grid) : y.contiguous();
-        const auto known = expected.find(instruction.name);
+        const Tensor* const known = float_output_of(instruction.name, expected, names);
         std::string sqnr = "-", cosine = "-";
-        if (known != expected.end() && known->second.size() == given.size()) {
-            const auto a = known->second.flat<float>(), b = given.flat<float>();
+        if (known != nullptr && known->size() == given.size()) {
+            const auto a = known->flat<float>(), b = given.flat<float>();
             sqnr = digits("%.2f", static_cast<double>(numeric_suite::compute_sqnr(a, b)));
             cosine = digits("%.6f", static_cast<double>(numeric_suite::compute_cosine_similarity(a, b)));
         }
