@@ -83,3 +83,15 @@ list_benches(none none)
 run_dev(1 "no bench has what these arguments choose: --filter nowhere" bench --filter nowhere)
 list_benches(broken one)
 run_dev(1 "broken_bench failed" bench --filter add)
+
+# --- tests -----------------------------------------------------------------------------------------------------------------
+# ./dev test leaves out what --rest and ./dev conformance run; of chosen tests it leaves out nothing.
+write_program("${SCRATCH}/tools/ctest" "echo \"ctest $*\"")
+run_dev(1 "ctest --preset release [^\n]* -LE \\^\\(rest[|]conformance\\)\\$" test)
+if(output MATCHES "asan-ubsan")
+    message(FATAL_ERROR "dev test builds with sanitizers, which belong to --rest")
+endif()
+run_dev(1 "ctest --preset release [^\n]* -R structure" test -R structure)
+if(output MATCHES "-LE")
+    message(FATAL_ERROR "dev test -R leaves out tests that are chosen")
+endif()
