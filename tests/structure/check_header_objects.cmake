@@ -2,13 +2,14 @@
 #
 # Demands that the objects of units that include one header each define no function and no variable.
 #
-#   cmake -D NM=<nm> -D FOLDER=<folder of the objects> -P check_header_objects.cmake
+#   cmake -D NM=<nm> -P check_header_objects.cmake -- <object>...
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/command_words.cmake")
 
-file(GLOB_RECURSE objects "${FOLDER}/*.o")
+set(objects ${command})
 list(LENGTH objects count)
 if(count LESS 100)
-    message(FATAL_ERROR "only ${count} objects in ${FOLDER}; nothing was checked")
+    message(FATAL_ERROR "only ${count} objects were given; nothing was checked")
 endif()
 execute_process(COMMAND "${NM}" --defined-only --demangle --print-file-name ${objects} OUTPUT_VARIABLE symbols
                 ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
