@@ -7,22 +7,13 @@
 #         -D COLUMN=<a name in the heading> -D COUNTERS=<counter>... [-D ONCE=ON] -P check_bench.cmake -- <argument>...
 
 cmake_minimum_required(VERSION 3.25)
-set(arguments "")
-set(is_argument FALSE)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(i RANGE ${last})
-    if(is_argument)
-        list(APPEND arguments "${CMAKE_ARGV${i}}")
-    elseif(CMAKE_ARGV${i} STREQUAL "--")
-        set(is_argument TRUE)
-    endif()
-endforeach()
+include("${CMAKE_CURRENT_LIST_DIR}/../structure/command_words.cmake")
 file(REMOVE_RECURSE "${SCRATCH}")
 
 function(run_bench)
     # Without Python, whose children take seconds.
     execute_process(COMMAND "${CMAKE_COMMAND}" -E env INTQ_PYTHON=/no_python "${BENCH}" --quick --output "${SCRATCH}" ${ARGN}
-                            ${arguments} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+                            ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
     message("${output}${errors}")
     if(status EQUAL 3)
         message("SKIPPED: ${errors}")
