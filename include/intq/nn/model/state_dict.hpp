@@ -64,6 +64,7 @@ std::vector<Named<Tensor*>> all_tensors(Module& model);
 #    include <algorithm>
 #    include <cmath>
 #    include <cstring>
+#    include <map>
 #    include <utility>
 
 #    include "intq/io/error.hpp"
@@ -72,6 +73,14 @@ namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
+
+/// A state dictionary by name. Of two entries with one name, the first counts.
+using StateByName = std::map<std::string, Tensor>;
+
+INTQ_INLINE const Tensor* find_named(const StateByName& state, const std::string& name) {
+    const auto item = state.find(name);
+    return item == state.end() ? nullptr : &item->second;
+}
 
 INTQ_INLINE std::vector<Named<Tensor*>> all_tensors(Module& model) {
     auto tensors = model.named_parameters();
@@ -113,7 +122,7 @@ INTQ_INLINE StateDict state_dict(Module& model) {
 namespace detail {
 
 /// No training gives such a parameter.
-INTQ_INLINE void check_finite_parameters(Module& model, const StateDict& state) {
+INTQ_INLINE void check_finite_parameters(Module& model, const StateByName& state) {
     for (const auto& parameter : model.named_parameters()) {
         const Tensor* given = find_named(state, parameter.name);
         if (given == nullptr || given->dtype() != DType::float32) continue;
@@ -126,13 +135,12 @@ INTQ_INLINE void check_finite_parameters(Module& model, const StateDict& state) 
 }
 
 /// What can be said of a dictionary without writing it.
-INTQ_INLINE void check_tensors(Module& model, const StateDict& state) {
-    const auto tensors = detail::all_tensors(model);
+INTQ_INLINE void check_tensors(Module& model, const StateByName& state) {
     const std::set<std::string> transient = transient_names(model);
-    std::size_t found = 0;
-    for (const auto& tensor : tensors) {
+    std::set<std::string> names;
+    for (const auto& tensor : all_tensors(model)) {
         const Tensor* given = find_named(state, tensor.name);
-        found += given != nullptr ? 1 : 0;
+        names.insert(tensor.name);
         if (!tensor.value->defined()) continue;
         if (given == nullptr && transient.count(tensor.name) != 0) continue;
         if (given == nullptr) throw Error(tensor.name, "the state dictionary lacks this tensor of the model");
@@ -141,10 +149,8 @@ INTQ_INLINE void check_tensors(Module& model, const StateDict& state) {
                                          to_string(given->shape()) + ", the model " + name_of(tensor.value->dtype()) +
                                          " " + to_string(tensor.value->shape()));
     }
-    if (found != state.size())
-        for (const auto& item : state)
-            if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == item.name; }))
-                throw Error(item.name, "the model has no parameter or buffer of this name");
+    for (const auto& [name, tensor] : state)
+        if (names.count(name) == 0) throw Error(name, "the model has no parameter or buffer of this name");
     check_finite_parameters(model, state);
 }
 
@@ -163,16 +169,19 @@ INTQ_INLINE void tell_modules(Module& model) {
 }
 
 /// The dictionary as the modules of the model take it.
-INTQ_INLINE StateDict adapted(Module& model, StateDict state) {
+INTQ_INLINE StateByName adapted(Module& model, const StateDict& given) {
+    StateByName state;
+    for (const auto& item : given) state.emplace(item.name, item.value);
     for (const auto& module : model.named_modules()) {
         const std::string prefix = module.name.empty() ? "" : module.name + ".";
-        const auto is_below = [&](const Named<Tensor>& item) { return item.name.rfind(prefix, 0) == 0; };
+        const auto first = state.lower_bound(prefix);
+        auto last = first;
         StateDict own;
-        for (const auto& item : state)
-            if (is_below(item)) own.push_back({item.name.substr(prefix.size()), item.value});
+        for (; last != state.end() && last->first.rfind(prefix, 0) == 0; ++last)
+            own.push_back({last->first.substr(prefix.size()), last->second});
         name_refusal(module.name, [&] { module.value->adapt_state(own); });
-        std::erase_if(state, is_below);
-        for (auto& item : own) state.push_back({prefix + item.name, std::move(item.value)});
+        state.erase(first, last);
+        for (auto& item : own) state.emplace(prefix + item.name, std::move(item.value));
     }
     return state;
 }
@@ -184,7 +193,7 @@ INTQ_INLINE void check_state_dict(Module& model, const StateDict& state) {
 }
 
 INTQ_INLINE void load_state_dict(Module& model, const StateDict& given_state) {
-    const StateDict state = detail::adapted(model, given_state);
+    const detail::StateByName state = detail::adapted(model, given_state);
     detail::check_tensors(model, state);
     struct Former {
         Tensor* slot;
@@ -192,11 +201,11 @@ INTQ_INLINE void load_state_dict(Module& model, const StateDict& given_state) {
     };
     std::vector<Former> former;
     for (const auto& tensor : detail::all_tensors(model))
-        if (find_named(state, tensor.name) != nullptr)
+        if (detail::find_named(state, tensor.name) != nullptr)
             former.push_back({tensor.value, *tensor.value, tensor.value->defined() ? tensor.value->clone() : Tensor()});
     try {
         for (const auto& tensor : detail::all_tensors(model))
-            if (const Tensor* given = find_named(state, tensor.name)) assign(*tensor.value, *given);
+            if (const Tensor* given = detail::find_named(state, tensor.name)) assign(*tensor.value, *given);
         detail::tell_modules(model);
     } catch (...) {
         for (Former& one : former) {
