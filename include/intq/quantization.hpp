@@ -84,6 +84,7 @@
 #include "intq/quantization/modules/fold_batch_norm.hpp"
 #include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/modules/qat_mode.hpp"
+#include "intq/quantization/modules/quantizer_of.hpp"
 #include "intq/quantization/modules/replace_modules.hpp"
 #include "intq/quantization/modules/weight_codes.hpp"
 

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "intq/core/shape.hpp"
 #include "intq/io/progress.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/value.hpp"
@@ -141,6 +140,7 @@ int set_range_method(nn::Module& model, RangeMethod method);
 #    include "intq/io/error.hpp"
 #    include "intq/observers/grid_histogram.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/quantizer_of.hpp"
 #    include "intq/tensor/float_sums.hpp"
 #    include "intq/tensor/npy.hpp"
 
@@ -226,11 +226,11 @@ INTQ_INLINE std::map<std::string, std::string> values_of_quantizers(nn::Module& 
     auto* const traced = dynamic_cast<graph::GraphModule*>(&model);
     if (traced == nullptr) return values;
     for (const graph::Node* node : traced->graph().nodes()) {
-        const nn::Module* const module = graph::module_of(*node, *traced);
-        if (dynamic_cast<const Quantizer*>(module) == nullptr || node->inputs().empty()) continue;
+        const Quantizer* const quantizer = quantizer_of(*node, *traced);
+        if (quantizer == nullptr || node->inputs().empty()) continue;
         const std::string value = graph::layer_name(*node->inputs()[0]);
         values.emplace(node->target(), value);
-        if (dynamic_cast<const GridChoiceFakeQuantize*>(module) != nullptr)
+        if (dynamic_cast<const GridChoiceFakeQuantize*>(quantizer) != nullptr)
             values.emplace(node->target() + ".own", value);
     }
     return values;

@@ -88,6 +88,7 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #    include "intq/quantization/fuse/fuse_fx.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/modules/quantizer_of.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
 #    include "intq/quantization/operators/internal/constant_operand.hpp"
 #    include "intq/quantization/operators/internal/host_layer.hpp"
@@ -115,8 +116,7 @@ public:
     /// @param names, types  what the keys of the mapping may name
     void run(const std::vector<std::string>& names, const std::vector<std::string>& types) {
         for (const graph::Node* node : graph_.nodes())
-            if (dynamic_cast<Quantizer*>(graph::module_of(*node, model_)) != nullptr)
-                throw error(*node, "the model is prepared already");
+            if (quantizer_of(*node, model_) != nullptr) throw error(*node, "the model is prepared already");
         for (graph::Node* node : graph_.nodes())
             if (!note_refusals(refusals_, *node, model_, [&] { states_[node] = prepare(*node); }))
                 states_[node] = count_as_float(*node);
@@ -445,8 +445,7 @@ private:
     // The shape that an example gave a value; rank 0 where there was none.
     Shape recorded_shape(const graph::Node& node) const {
         if (node.outputs()[0].dtype != DType::none) return node.outputs()[0].shape;
-        const bool is_quantizer = dynamic_cast<const Quantizer*>(graph::module_of(node, model_)) != nullptr;
-        return is_quantizer ? recorded_shape(*node.inputs()[0]) : Shape{};
+        return quantizer_of(node, model_) != nullptr ? recorded_shape(*node.inputs()[0]) : Shape{};
     }
 
     // What a pad fills with, clipped by the clip that alone reads the pad: no range holds what nobody sees.

@@ -72,7 +72,7 @@ bool note_refusals(std::vector<Refusal>* list, const graph::Node& node, nn::Modu
 #    include <utility>
 
 #    include "intq/graph/operators.hpp"
-#    include "intq/quantization/fake_quantize/quantizer.hpp"
+#    include "intq/quantization/modules/quantizer_of.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -82,8 +82,7 @@ namespace detail {
 INTQ_INLINE void add_refusal(std::vector<Refusal>& list, const graph::Node& node, nn::Module& root,
                              const std::string& reason) {
     const graph::Node* known = &node;
-    while (dynamic_cast<const Quantizer*>(graph::module_of(*known, root)) != nullptr && !known->inputs().empty())
-        known = known->inputs()[0];
+    while (quantizer_of(*known, root) != nullptr && !known->inputs().empty()) known = known->inputs()[0];
     std::string type = graph::type_of(*known, root);
     if (type.rfind("qat.", 0) == 0) type.erase(0, 4);  // a layer that has its weight quantizer already
     const std::string place = "prepare: " + graph::place_of(node, root) + ": ";

@@ -78,6 +78,7 @@ ChannelOutliers find_channel_outliers(std::vector<float> magnitudes);
 #    include "intq/quantization/check/internal/unfused.hpp"
 #    include "intq/quantization/modules/batch_norm_conv.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/modules/quantizer_of.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -86,7 +87,7 @@ INTQ_INLINE PreparedEdges::PreparedEdges(graph::GraphModule& model) : model_(mod
     for (const graph::Node* node : model.graph().nodes()) {
         dtypes_[node] = find_dtype(*node);
         const auto inputs = node->inputs();
-        const bool is_quantizer = dynamic_cast<const Quantizer*>(graph::module_of(*node, model)) != nullptr;
+        const bool is_quantizer = quantizer_of(*node, model) != nullptr;
         const bool begins = inputs.empty() || row_of(*node).role == Role::dequant_stub;
         const bool goes_on = std::all_of(inputs.begin(), inputs.end(),
                                          [&](const graph::Node* input) { return outside_.count(input) != 0; });
@@ -122,7 +123,7 @@ INTQ_INLINE DType PreparedEdges::find_dtype(const graph::Node& node) {
 INTQ_INLINE const Quantizer* PreparedEdges::output_quantizer(const graph::Node& node) const {
     if (node.users().size() != 1) return nullptr;
     const graph::Node& user = *node.users().front();
-    if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(user, model_))) return quantizer;
+    if (const Quantizer* quantizer = quantizer_of(user, model_)) return quantizer;
     const std::string name = graph::operator_of(user, model_);
     const bool bounds = name == "relu" || name == "relu6" || name == "clamp" || name == "hardtanh";
     return bounds ? output_quantizer(user) : nullptr;
