@@ -19,11 +19,12 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Makes each step of a prepared model and its instructions for the target, with scales of 1, and throws what is
-/// refused. What only data can say, such as a scale that is out of range, is left to convert and lower. While a model
-/// trains, its weights are still to come, and so is the proof that an accumulator holds their products.
+/// Converts a prepared model as convert_fx() does, on scales of 1, makes the instructions of each step for the target,
+/// and throws the first refusal. Refusals that depend on data, such as a scale that is out of range, are left to
+/// convert and lower. While a model trains, its weights are still to come, and so is the proof that an accumulator
+/// holds their products.
 ///
-/// What stays in float is no fault: PreparedModel::report() lists it.
+/// An operator in float is no fault: PreparedModel::report() lists it.
 ///
 /// @param is_quantized  whether a node computes on codes
 /// @param where         how messages name the place of a node: "prepare: %conv (Conv2d)" unless it says otherwise
@@ -53,20 +54,19 @@ void find_refusals(graph::GraphModule& model, const arith::PolicyRecord& target,
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_prepare)
 
-#    include <algorithm>
-#    include <map>
 #    include <memory>
+#    include <optional>
+#    include <utility>
 
 #    include "intq/graph/operators.hpp"
-#    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/model/module.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
+#    include "intq/quantization/operators/internal/graph_converter.hpp"
 #    include "intq/quantization/operators/internal/trial.hpp"
-#    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
 #    include "intq/quantization/operators/quantize_instructions.hpp"
 
@@ -75,138 +75,109 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Walks a prepared graph as convert does, one step at a time.
-class LoweringCheck {
+/// Takes the place of a step that was refused, so that its readers are asked, too.
+class RefusedStep : public Step {
 public:
-    /// @param findings  null, or what takes the refusals, of which none is thrown then
+    OpKind kind() const noexcept override { return OpKind::none; }
+    void lower(Lowering&, const QuantizedNode&) const override {}
+    void add_reference(ReferenceBuilder&, const QuantizedNode&) const override {}
+    std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor&, const Shape&) const override {
+        return OwnedQParams::per_tensor(1.0f, DType::int32);
+    }
+    std::shared_ptr<const Step> with_activation(Activation) const override { return std::make_shared<RefusedStep>(); }
+};
+
+/// Converts a prepared graph whose scales are not known, and asks the target about each step.
+class LoweringCheck : public GraphConverter {
+public:
+    /// @param findings  null to throw the first refusal; otherwise receives all of them, and nothing is thrown
     LoweringCheck(graph::GraphModule& model, const arith::PolicyRecord& target,
                   const std::function<bool(const graph::Node&)>& is_quantized,
-                  const std::function<std::string(const graph::Node&)>& where, LoweringFindings* findings = nullptr)
-        : model_(model),
-          target_(target),
-          is_quantized_(is_quantized),
-          where_(where),
-          findings_(findings),
-          operators_(model) {}
+                  const std::function<std::string(const graph::Node&)>& place, LoweringFindings* findings = nullptr)
+        : GraphConverter(model, target), is_quantized_(is_quantized), place_(place), findings_(findings) {}
 
-    void run() {
-        for (graph::Node* node : model_.graph().nodes()) {
-            try {
-                check_node(*node);
-            } catch (const Error& error) {
-                const std::string reason = error.what() + rows_of(target_, operators_.of(*node).kind);
-                if (findings_ == nullptr) throw Error(where_ ? where_(*node) : where(*node), reason);
-                add_refusal(findings_->refusals, *node, model_, reason);
-            }
-        }
-    }
+    void run() { walk(); }
 
 private:
-    std::string where(const graph::Node& node) const { return "prepare: " + graph::place_of(node, model_); }
+    bool is_quantized(const graph::Node& node) const override { return is_quantized_(node); }
 
-    void check_node(const graph::Node& node) {
-        if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(node, model_)))
-            return check_quantizer(node, *quantizer);
-        if (!is_quantized_(node)) return;
-        const QuantizedOperator& row = operators_.of(node);
-        if (row.role == Role::quant_stub) return;  // its quantizer is the step
-        std::vector<QuantizedTensor> inputs;
-        for (const graph::Node* input : node.operands()) {
-            if (graph::gives_shape(*input)) continue;
-            const auto known = codes_.find(input);
-            if (known == codes_.end()) return;  // a relu or clip that bounds the codes before it
-            inputs.push_back(known->second);
-        }
-        if (row.make_step == nullptr) {
-            codes_[&node] = inputs.at(0);
-            return;
-        }
-        std::vector<const QuantizedTensor*> pointers;
-        for (const QuantizedTensor& input : inputs) pointers.push_back(&input);
-        const Shape& shape = node.outputs()[0].shape;
-        const bool moves = (row.role == Role::shares_input || row.role == Role::item) &&
-                           !(changes_values(row) && quantizer_of(node) != nullptr);
-        QuantizedTensor output = moves ? inputs.at(0) : output_of(node);
-        output.shape = shape;
-        if (moves) codes_[&node] = output;  // also of one that is refused: its readers are asked, too
-        StepPtr step =
-            row.make_step(trial_request(node, graph::module_of(node, model_), std::move(pointers), shape, target_));
-        if (dynamic_cast<const CustomStep*>(step.get()) != nullptr) return;  // that of a HybridModel
-        if (const Quantizer* quantizer = quantizer_of(node); quantizer != nullptr && follows_input(*quantizer))
-            output.qparams = inputs[0].qparams;
-        if (model_.training()) step = without_weights(step);
-        try_step(step, inputs, output, target_);
-        note_undecided(node, step, inputs, output);
-    }
-
-    void note_undecided(const graph::Node& node, const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
-                        const QuantizedTensor& output) {
-        if (findings_ == nullptr) return;
-        const std::string what = decided_by_scales(step, inputs, output, target_);
-        if (!what.empty()) add_refusal(findings_->undecided, node, model_, what);
-    }
-
-    // Real values become codes here, or codes others.
-    void check_quantizer(const graph::Node& node, const Quantizer& quantizer) {
-        const graph::Node& source = *node.inputs()[0];
-        QuantizedTensor made = codes_of(quantizer, node.outputs()[0].shape);
-        const auto known = codes_.find(&source);
-        if (known != codes_.end())
-            made.qparams.zero_points =
-                follows_input(quantizer) ? known->second.qparams.zero_points : made.qparams.zero_points;
-        codes_[&node] = made;
-        const bool is_output =
-            is_quantized_(source) && known == codes_.end() && operators_.of(source).role != Role::quant_stub;
-        if (is_output) return;
-        QuantizedTensor from = known != codes_.end() ? known->second : QuantizedTensor{"", DType::float32, {}, {}};
-        from.shape = made.shape;
-        if (source.op() == graph::Op::get_attr && made.shape.rank > 0) check_constant(made.shape);
-        if (from.dtype == made.dtype && from.qparams == made.qparams) return;  // as convert leaves it out
-        const StepPtr step = from.dtype == DType::float32 ? StepPtr(std::make_shared<QuantizeStep>())
-                                                          : StepPtr(std::make_shared<RequantizeStep>());
-        try_step(step, {from}, made, target_);
-        if (from.dtype != DType::float32) note_undecided(node, step, {from}, made);
-    }
-
-    // Also of one that will choose, where the choice is made already.
-    static bool follows_input(const Quantizer& quantizer) {
-        const auto* choice = dynamic_cast<const GridChoiceFakeQuantize*>(&quantizer);
-        return quantizer.follows_input() || (choice != nullptr && !choice->use().may_own);
-    }
-
-    bool changes_values(const QuantizedOperator& row) const {
-        return row.keeps_scale != nullptr && row.keeps_scale(target_);
-    }
-
-    static QuantizedTensor codes_of(const Quantizer& quantizer, const Shape& shape) {
+    OwnedQParams qparams_of(const Quantizer& quantizer) const override {
         const nn::Module* source = &quantizer;
         while (const auto* following = dynamic_cast<const FollowingFakeQuantize*>(source))
             source = following->child("source").get();
         const FakeQuantize* const own = observing_quantizer(dynamic_cast<const Quantizer*>(source));
         const bool is_affine = own != nullptr && own->observer().options().scheme == arith::QuantScheme::affine;
-        return stand_in(quantizer.qparams(), is_affine, shape);
+        return stand_in(quantizer.qparams(), is_affine, {}).qparams;
     }
 
-    // The quantizer that reads a value; null without one.
-    const Quantizer* quantizer_of(const graph::Node& node) const {
-        for (const graph::Node* user : node.users())
-            if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(*user, model_)))
-                return quantizer;
-        return nullptr;
+    // Also of one that will choose, where the choice is made already.
+    bool follows_input(const Quantizer& quantizer) const override {
+        const auto* choice = dynamic_cast<const GridChoiceFakeQuantize*>(&quantizer);
+        return quantizer.follows_input() || (choice != nullptr && !choice->use().may_own);
     }
 
-    // By the quantizer behind the operator, or behind the relu or clip that is part of it; without one, the
-    // accumulator.
-    QuantizedTensor output_of(const graph::Node& node) {
-        const Quantizer* quantizer = quantizer_of(node);
-        const graph::Node* last = &node;
-        const auto is_bounded = [&] {
-            return last->users().size() == 1 &&
-                   (operators_.of(*last).takes_relu || operators_.of(*last->users()[0]).clip != nullptr);
-        };
-        while (quantizer == nullptr && is_bounded()) quantizer = quantizer_of(*(last = last->users()[0]));
-        if (quantizer != nullptr) return codes_of(*quantizer, {});
-        return {"", DType::int32, OwnedQParams::per_tensor(1.0f, DType::int32), {}};
+    std::string where(const graph::Node&) const override { return {}; }
+    nn::ModulePtr module_of_step(const nn::Module&) const override { return nullptr; }
+
+    void visit(graph::Node& node) override {
+        try {
+            convert(node);
+        } catch (const NodeError&) {
+            throw;  // check_step() refused, maybe another node
+        } catch (const Error& error) {
+            refuse(node, error);
+            stand_in_for(node);
+        }
+    }
+
+    void check_step(const graph::Node& node, const QuantizedNode& made, const QuantizedTensor& output) override {
+        const Step* const step = made.step.get();
+        if (dynamic_cast<const CustomStep*>(step) != nullptr) return;  // of a HybridModel
+        if (dynamic_cast<const RefusedStep*>(step) != nullptr) return;
+        std::vector<QuantizedTensor> inputs;
+        for (const int input : made.inputs) inputs.push_back(result().tensor(input));
+        QuantizedTensor given = output;
+        if (given.dtype == DType::int32) given.qparams = OwnedQParams::per_tensor(1.0f, DType::int32);
+        const StepPtr tried = model().training() ? without_weights(made.step) : made.step;
+        try {
+            const graph::Node* const source = node.inputs().empty() ? nullptr : node.inputs()[0];
+            if (made.as<QuantizeStep>() != nullptr && source->op() == graph::Op::get_attr && given.shape.rank > 0)
+                check_constant(given.shape);
+            try_step(tried, inputs, given, result().target);
+            if (findings_ != nullptr && inputs[0].dtype != DType::float32)
+                note_undecided(node, decided_by_scales(tried, inputs, given, result().target));
+        } catch (const Error& error) {
+            refuse(node, error);
+        }
+    }
+
+    void note_undecided(const graph::Node& node, const std::string& what) {
+        if (!what.empty()) add_refusal(findings_->undecided, node, model(), what);
+    }
+
+    void refuse(const graph::Node& node, const Error& error) {
+        if (error.is_of_environment()) throw error;
+        std::string reason = error.what();
+        if (is_quantized(node)) reason += rows_of(result().target, operator_of(node).kind);
+        if (findings_ != nullptr) return add_refusal(findings_->refusals, node, model(), reason);
+        throw NodeError(node, place_ ? place_(node) : "prepare: " + graph::place_of(node, model()), reason);
+    }
+
+    // A value for the readers of a node that was refused.
+    void stand_in_for(const graph::Node& node) {
+        if (has_value(node) || node.outputs().empty()) return;
+        if (!is_quantized(node)) return set_tensor(node, DType::float32, {});
+        const auto input = values().find(node.inputs()[0]);
+        OwnedQParams grid = OwnedQParams::per_tensor(1.0f, DType::int8);
+        if (input != values().end() && result().tensor(input->second).dtype != DType::float32)
+            grid = result().tensor(input->second).qparams;
+        set_tensor(node, grid.dtype, grid);
+        const Role role = operator_of(node).role;
+        if (role == Role::shares_input || role == Role::item) return;
+        QuantizedNode made = node_of(node, "");
+        made.inputs = {values().at(&node)};
+        made.step = std::make_shared<RefusedStep>();
+        set_pending(node, std::move(made));
     }
 
     static StepPtr without_weights(const StepPtr& step) {
@@ -217,13 +188,9 @@ private:
         return copy;
     }
 
-    graph::GraphModule& model_;
-    const arith::PolicyRecord& target_;
     const std::function<bool(const graph::Node&)>& is_quantized_;
-    const std::function<std::string(const graph::Node&)>& where_;
+    const std::function<std::string(const graph::Node&)>& place_;
     LoweringFindings* findings_;
-    NodeOperators operators_;
-    std::map<const graph::Node*, QuantizedTensor> codes_;
 };
 
 INTQ_INLINE void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target,
