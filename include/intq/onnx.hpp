@@ -7,7 +7,7 @@
 // A float model, as a graph of modules.
 #include "intq/interop/onnx/import.hpp"
 
-// The file as it is, without meaning: read and written.
+// The file as it is, uninterpreted: read and written.
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/interop/onnx/read/read.hpp"
 #include "intq/interop/onnx/write/write.hpp"

@@ -21,23 +21,21 @@ inline namespace INTQ_HOSTED_ABI {
 /// Makes a float model of an ONNX model, in evaluation mode.
 ///
 /// A quantized model becomes one whose values pass a QuantizeDequantize where the file has codes, and whose weights are
-/// the real numbers of their codes. Inputs and outputs of the file that are codes become the real numbers that they
-/// stand for. interop/quantized_onnx/import_quantized.hpp makes a converted model of it.
+/// the real numbers of their codes. Inputs and outputs of the file that are codes become the real numbers that these
+/// represent. interop/quantized_onnx/import_quantized.hpp makes a converted model of it.
 ///
 /// Modules are named after the nodes (/stem/conv becomes stem.conv), placeholders after the inputs. The operators are
 /// those of operators.hpp.
 ///
-/// @return the model; its graph has one node for each ONNX node, except constants and a bias that was added by a node
-///         of its own
-/// @throws Error naming the node by type, name and position ("node 7 of 23"): an operator, attribute, dtype or shape
-///         that is not supported, an initializer that is missing, a graph that is not in order, or numbers beyond
-///         internal/read/limits.hpp
+/// @return the model; its graph has one node for each ONNX node, except constants and a bias that a separate node added
+/// @throws Error naming the node by type, name and position ("node 7 of 23"): an unsupported operator, attribute, dtype
+///         or shape, a missing initializer, a graph that is not in order, or numbers beyond internal/read/limits.hpp
 std::shared_ptr<graph::GraphModule> import_model(const Model& model);
 
-/// An imported model, and what the file says of its layers, by the names of their modules.
+/// An imported model, and the file's information on its layers, by the names of their modules.
 struct ImportedModel {
     std::shared_ptr<graph::GraphModule> module;
-    std::map<std::string, LayerCodes> layers;  // whose weights it holds as codes
+    std::map<std::string, LayerCodes> layers;  // layers whose weights the file holds as codes
     std::set<std::string> constant_norms;      // batch norms that an operator with a constant for each channel became
     std::set<std::string> averages_of_values;  // pools that were QLinearAveragePool
 };
@@ -50,10 +48,10 @@ struct RefusedNode {
     std::string reason;
 };
 
-/// All nodes that import_model() refuses, where it would throw the Error of the first. Of a node that reads what a
-/// refused one gives only the operator is asked. Empty for a model that is imported.
+/// All nodes that import_model() refuses, where it would throw the Error of the first. Of a node that reads the output
+/// of a refused node, only the operator is checked. Empty for a model that is imported.
 ///
-/// @throws Error of inputs, outputs and initializers, which no node explains
+/// @throws Error for inputs, outputs and initializers, which belong to no node
 std::vector<RefusedNode> find_refused_nodes(const Model& model);
 
 /// Reads and imports a file; messages begin with the path.
@@ -117,7 +115,7 @@ public:
     std::vector<RefusedNode> find_refused() {
         begin();
         std::vector<RefusedNode> refused;
-        std::set<std::string_view> lost;  // what refused nodes give, and what is made of it
+        std::set<std::string_view> lost;  // outputs of refused nodes, and values made of them
         for (const Node& node : graph_.nodes) {
             if (live_.count(&node) == 0) continue;
             const bool reads_lost = std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -135,7 +133,7 @@ public:
     }
 
 private:
-    /// What the file holds beside its nodes, and which of them are read.
+    /// Takes in the parts of the file beside its nodes, and finds which nodes are read.
     void begin() {
         gelus_ = gelus_by_erf(graph_);
         add_initializers();
@@ -193,7 +191,7 @@ private:
         for (const ValueInfo& output : graph_.outputs) ++state_.uses[output.name];
     }
 
-    /// What the outputs of the model are made of; nobody computes the rest.
+    /// The nodes that the outputs of the model depend on; the rest is not computed.
     std::set<const Node*> nodes_of_outputs() const {
         std::set<std::string_view> wanted;
         for (const ValueInfo& output : graph_.outputs) wanted.insert(output.name);

@@ -26,25 +26,25 @@ enum class QuantizedForm : std::uint8_t {
 };
 
 struct ExportOptions {
-    std::vector<std::string> input_names{};   // none: those of the placeholders
+    std::vector<std::string> input_names{};   // none: the names of the placeholders
     std::vector<std::string> output_names{};  // none: "output", or "output_0", …
-    /// None: the lowest that the model needs. The documents' 11 is too low for a scale for each channel (13) and for
-    /// int16 codes (21).
+    /// None: the lowest that the model needs. The documents' 11 is too low for per-channel scales (13) and for int16
+    /// codes (21).
     std::optional<std::int64_t> opset_version{};
-    /// Axes of inputs and outputs whose extent is open, and its name: {"input", {{0, "batch"}}}.
+    /// Axes of inputs and outputs with an open extent, and its name: {"input", {{0, "batch"}}}.
     std::map<std::string, std::map<int, std::string>> dynamic_axes{};
     bool keep_initializers_as_inputs = false;  // lists initializers among the inputs, as files up to IR version 3 do
-    bool enable_onnx_checker = true;           // looks at the model with check_model() before it is written
+    bool enable_onnx_checker = true;           // runs check_model() on the model before it is written
     bool export_params = true;                 // false: parameters are inputs without a value
     bool verbose = false;                      // prints the graph
-    /// What is exported computes as in evaluation. `preserve` keeps the mode of the model, which must be evaluation
-    /// then, and `training` is refused.
+    /// The exported model computes as in evaluation. `preserve` keeps the model's mode, which must then be evaluation;
+    /// `training` is refused.
     TrainingMode training = TrainingMode::eval;
     std::map<std::string, std::int64_t> custom_opsets{};  // more domains that the file imports, with their versions
     QuantizedForm form = QuantizedForm::qdq;
 
-    // Without effect here, and taken so that calls of the documents compile.
-    bool do_constant_folding = true;            // nothing constant is left to be computed
+    // Without effect here; accepted so that calls of the documents compile.
+    bool do_constant_folding = true;            // no constant is left to be computed
     std::vector<Tensor> example_outputs{};      // shapes follow from a run on the arguments
     bool strip_doc_string = true;               // none are written
     std::string operator_export_type = "ONNX";  // an operator without an ONNX operator is refused in any case
@@ -59,7 +59,7 @@ struct ExportedPort {
 /// The names that a model gets for its inputs or outputs.
 ///
 /// @param what  "input" or "output", for messages
-/// @throws Error where another number is given
+/// @throws Error for another number of names
 std::vector<std::string> port_names(const char* what, const std::vector<std::string>& given,
                                     const std::vector<std::string>& otherwise);
 
@@ -68,11 +68,10 @@ std::vector<std::string> port_names(const char* what, const std::vector<std::str
 /// @throws Error for an axis that a value does not have
 ValueInfo port_info(const ExportedPort& port, const ExportOptions& options);
 
-/// Throws for options that contradict each other or the model: a name in dynamic_axes that is none, a form that is
-/// none.
+/// Throws for options that contradict each other or the model: an unknown name in dynamic_axes, an unknown form.
 void check_export_options(const ExportOptions& options, const std::vector<std::string>& ports);
 
-/// Throws for a training mode that asks for another mode than evaluation.
+/// Throws for a training mode other than evaluation.
 ///
 /// @param is_training  the mode of the model
 void check_training_mode(const ExportOptions& options, bool is_training);

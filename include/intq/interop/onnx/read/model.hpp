@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// An ONNX model as plain structs: what a file says, without meaning. Layer: interop.
+// An ONNX model as plain structs: the file's contents, uninterpreted. Layer: interop.
 // The format: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 #ifndef INTQ_INTEROP_ONNX_READ_MODEL_HPP
 #define INTQ_INTEROP_ONNX_READ_MODEL_HPP
@@ -42,7 +42,7 @@ struct FileTensor {
     void check_dtype(DType expected) const;
 };
 
-/// What an attribute holds; monostate for kinds that no operator here takes (graphs, types, sparse tensors).
+/// The value of an attribute; monostate for kinds that no operator here takes (graphs, types, sparse tensors).
 using AttributeValue = std::variant<std::monostate, float, std::int64_t, std::string, FileTensor, std::vector<float>,
                                     std::vector<std::int64_t>, std::vector<std::string>>;
 
@@ -51,7 +51,7 @@ struct Attribute {
     AttributeValue value;
 };
 
-/// One operator. An empty name in inputs or outputs stands for an optional one that is left out.
+/// One operator. An empty name in inputs or outputs means that an optional one is left out.
 struct Node {
     std::string op_type, name, domain;
     std::vector<std::string> inputs, outputs;
@@ -59,11 +59,11 @@ struct Node {
     std::size_t position = 0;  // in the graph, from 0
 };
 
-/// An input or output of the graph. An extent of -1 is known at run time only.
+/// An input or output of the graph. An extent of -1 is only known at run time.
 struct ValueInfo {
     std::string name;
-    DType dtype = DType::none;  // none: not said, or one that intq does not have
-    std::string type{};         // the dtype as the file says it, also where intq does not have it
+    DType dtype = DType::none;  // none: missing, or one that intq does not have
+    std::string type{};         // the dtype as the file names it, also where intq does not have it
     bool has_shape = false;
     std::vector<index_t> shape;
     std::vector<std::string> names;  // of its extents; "" for one without a name
@@ -76,7 +76,7 @@ struct Graph {
     std::vector<ValueInfo> inputs, outputs;
 };
 
-/// Another domain than the default one, and its version.
+/// A domain other than the default one, and its version.
 struct OpsetImport {
     std::string domain;
     std::int64_t version = 0;

@@ -2,8 +2,8 @@
 //
 // Reads an ONNX file into the plain structs of model.hpp. Layer: interop.
 //
-// The file is taken as if an enemy had made it: messages are read to a fixed depth, sizes are checked before memory is
-// asked for, and the number of items is bounded, so that the memory used stays within a small multiple of the file's.
+// The file is treated as hostile: messages are read to a fixed depth, sizes are checked before memory is allocated, and
+// the number of items is bounded, so that the memory used stays within a small multiple of the file's size.
 // Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 #ifndef INTQ_INTEROP_ONNX_READ_READ_HPP
 #define INTQ_INTEROP_ONNX_READ_READ_HPP
@@ -22,12 +22,12 @@ inline namespace INTQ_HOSTED_ABI {
 /// folder or below it: a path that leads out of it, by "..", from the root or by a symbolic link, is refused.
 ///
 /// @throws Error naming the file: not ONNX, damaged, an opset outside [oldest_opset, newest_opset], a tensor whose data
-///         is not what its dims say, or of a dtype that intq does not have, what detail::ExternalData refuses, more
-///         items or longer names than read/limits.hpp allows; for any file where INTQ_WITH_PROTOZERO is 0
+///         differs from its dims or whose dtype intq does not have, external data that detail::ExternalData refuses,
+///         more items or longer names than read/limits.hpp allows; for any file where INTQ_WITH_PROTOZERO is 0
 Model read_model(const std::filesystem::path& path);
 
 /// The same from memory; a tensor with its data in another file is refused.
-/// @param name  stands for the path in messages
+/// @param name  used for the path in messages
 Model parse_model(std::span<const std::byte> file, std::string_view name);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -101,7 +101,7 @@ private:
         if (++items_ > max_items) throw Error("the model has more than " + std::to_string(max_items) + " items");
     }
 
-    /// Calls read() and puts `where` before the message of what it throws.
+    /// Calls read() and puts `where` before the message of an Error.
     template <class Read> static void within(const std::string& where, Read read) {
         try {
             read();

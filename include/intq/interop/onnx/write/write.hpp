@@ -2,7 +2,7 @@
 //
 // Writes the plain structs of read/model.hpp as an ONNX file. Layer: interop.
 //
-// The same model gives the same bytes: fields stand in the order of their numbers, items in the order of the model.
+// The same model always becomes the same bytes: fields are in the order of their numbers, items in the model's order.
 // Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 #ifndef INTQ_INTEROP_ONNX_WRITE_WRITE_HPP
 #define INTQ_INTEROP_ONNX_WRITE_WRITE_HPP
@@ -17,24 +17,24 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a protocol buffer holds at most, in bytes.
+/// The largest size of a protocol buffer, in bytes.
 inline constexpr std::uint64_t largest_protobuf = (std::uint64_t{1} << 31) - 1;
 
 struct WriteOptions {
-    /// A model with more bytes of tensors has them in a file beside it, whose name is the model's with ".data" behind.
+    /// A model with more bytes of tensors has them in a file beside it, named after the model with ".data" appended.
     std::uint64_t external_above = largest_protobuf - (std::uint64_t{1} << 20);
 };
 
 /// The bytes of a file.
 ///
-/// @throws Error naming the tensor or the attribute: of a dtype that no file has, of other bytes than its dims say, or
-///         without a value; for a model beyond largest_protobuf; for any model where INTQ_WITH_PROTOZERO is 0
+/// @throws Error naming the tensor or the attribute: of a dtype that no file has, of a size that differs from its dims,
+///         or without a value; for a model beyond largest_protobuf; for any model where INTQ_WITH_PROTOZERO is 0
 std::vector<std::byte> serialize_model(const Model& model);
 
 /// Writes the file, and the one beside it where the tensors need one. Each appears complete or not at all; the tensors'
 /// file is written first.
 ///
-/// @throws Error naming the path: what serialize_model() throws, and the system's reason
+/// @throws Error naming the path: as serialize_model() does, and with the system's reason
 void write_model(const Model& model, const std::filesystem::path& path, const WriteOptions& options = {});
 
 }  // namespace INTQ_HOSTED_ABI
@@ -89,9 +89,9 @@ INTQ_INLINE std::int32_t element_code(const std::string& what, DType dtype) {
     throw Error(what + " has no dtype");
 }
 
-/// Where the tensors of a model go that do not stand in the model itself.
+/// The place of the tensors that are not stored in the model itself.
 struct ExternalFile {
-    std::string location;  // empty: they stand in the model
+    std::string location;  // empty: they are in the model
     std::string bytes{};
     static constexpr std::size_t alignment = 64;
     static constexpr std::size_t least = 1024;  // smaller tensors stay in the model

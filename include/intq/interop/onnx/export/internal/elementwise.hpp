@@ -18,7 +18,7 @@ class NodeExport;
 namespace intq::interop::onnx::exports {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The operator that the row of the call names, of one operand without attributes.
+/// The operator that the call's row names, of one operand without attributes.
 void plain(NodeExport& node);
 /// The same of two operands, one of which may be a number.
 void binary(NodeExport& node);
@@ -112,7 +112,7 @@ INTQ_INLINE std::int64_t softmax_axis(const NodeExport& node) {
 INTQ_INLINE void softmax(NodeExport& node) {
     const std::int64_t axis = softmax_axis(node);
     if (axis + 1 != node.shape().rank) node.need(13, "a softmax along an axis that is not the last");
-    // Up to opset 12 all axes from this one on were one; the last alone means the same in all of them.
+    // Up to opset 12 all axes from this one on were one; the last axis means the same in every opset.
     node.set_result(node.add("Softmax", {node.value()}, {integer_attribute("axis", axis)}));
 }
 
@@ -128,7 +128,7 @@ INTQ_INLINE UnaryCall unary_call(const NodeExport& node) {
 }
 
 INTQ_INLINE std::string write_hard_sigmoid(NodeExport& node, double parameter) {
-    // The float of 1/6 is what the import takes for the exact slope.
+    // The import takes the float of 1/6 for the exact slope.
     const float slope = parameter == 1.0 ? 1.0f / 6 : static_cast<float>(parameter / 6.0);
     return node.add("HardSigmoid", {node.value()}, {number_attribute("alpha", slope), number_attribute("beta", 0.5f)});
 }

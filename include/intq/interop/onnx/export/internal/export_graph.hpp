@@ -20,8 +20,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// values are known; they are the shapes of the file, except those that dynamic_axes leaves open.
 ///
 /// @param args  one tensor for each input of the model
-/// @throws Error naming the node: an operator that has no ONNX operator, arguments that the model does not take, and
-///         what the options refuse
+/// @throws Error naming the node: an operator without an ONNX operator, arguments that the model does not take, and
+///         whatever the options refuse
 Model export_graph(const graph::GraphModule& model, std::span<const Tensor> args, const ExportOptions& options = {});
 
 }  // namespace INTQ_HOSTED_ABI
@@ -92,8 +92,8 @@ public:
     }
 
 private:
-    /// The values of a node. A tensor of the model is written where it is first read, by the name that the import gives
-    /// to such.
+    /// The values of a node. A tensor of the model is written where it is first read, under the name that the import
+    /// uses for it.
     const std::vector<std::string>& values_of(const graph::Node& node) {
         if (node.op() != graph::Op::get_attr) return values_.at(&node);
         std::string& name = tensors_[node.target()];

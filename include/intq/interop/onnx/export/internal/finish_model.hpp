@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What every export shares: the opset that a model needs, inputs and outputs, what the file says of itself, and the
+// The parts that every export shares: the opset that a model needs, inputs and outputs, the file's metadata, and the
 // check of the result. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_EXPORT_INTERNAL_FINISH_MODEL_HPP
 #define INTQ_INTEROP_ONNX_EXPORT_INTERNAL_FINISH_MODEL_HPP
@@ -26,9 +26,8 @@ Model make_model(const ExportOptions& options, const std::string& name,
 /// Which extents of these inputs dynamic_axes leaves open.
 OpenExtents open_extents_of(const ExportOptions& options, const std::vector<std::string>& inputs);
 
-/// Throws for what ONNX's own checker refuses of a graph: a value that is read before it is made, two values or nodes
-/// of one name, an output that nothing makes, a domain that is not imported, a tensor whose bytes are not what its dims
-/// say.
+/// Throws for a graph that ONNX's own checker refuses: a value that is read before it is made, two values or nodes of
+/// one name, an output that nothing makes, a domain that is not imported, a tensor whose size differs from its dims.
 void check_model(const Model& model);
 
 /// The graph as text, a line for each node.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// GraphWriter: the ONNX graph that an export makes: nodes, initializers, names that are each used once, and the lowest
-// opset that has all of it. Layer: interop.
+// GraphWriter: the ONNX graph that an export makes: nodes, initializers, unique names, and the lowest opset that has
+// all of it. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_EXPORT_INTERNAL_GRAPH_WRITER_HPP
 #define INTQ_INTEROP_ONNX_EXPORT_INTERNAL_GRAPH_WRITER_HPP
 
@@ -23,7 +23,7 @@ struct NeededOpset {
     std::string reason{};  // "a scale for each channel, of \"conv1\""
 };
 
-/// Which extents a file leaves open, so that no node may hold those of the example.
+/// Which extents a file leaves open, so that no node may hold the extents of the example.
 struct OpenExtents {
     bool samples = false;  // axis 0 of an input
     bool others = false;   // any other axis
@@ -31,7 +31,7 @@ struct OpenExtents {
 
 class GraphWriter {
 public:
-    /// @param opset  that the nodes are written for
+    /// @param opset  the one that the nodes are written for
     explicit GraphWriter(std::int64_t opset) : opset_(opset) {}
 
     std::int64_t opset() const noexcept { return opset_; }
@@ -41,28 +41,27 @@ public:
     void need(std::int64_t opset, const std::string& reason);
     const NeededOpset& needed() const noexcept { return needed_; }
 
-    /// The name for a node that no other has: the given one, with a number behind where it is taken.
+    /// A name for a node that no other has: the given one, with a number appended where it is taken.
     std::string node_name(const std::string& name) { return unique(node_names_, name); }
 
-    /// Adds a node with one output, and returns the name of that: <name>_output.
+    /// Adds a node with one output, and returns the output's name: <name>_output.
     std::string add_node(const std::string& name, const std::string& op_type, std::vector<std::string> inputs,
                          std::vector<Attribute> attributes = {}, const std::string& domain = {});
-    /// The same with more outputs: <name>_output_0, …
+    /// The same with several outputs: <name>_output_0, …
     std::vector<std::string> add_node_of(const std::string& name, const std::string& op_type,
                                          std::vector<std::string> inputs, std::size_t outputs,
                                          std::vector<Attribute> attributes);
 
     /// Adds an initializer, and returns its name, which is the tensor's unless that is taken.
     std::string add_initializer(FileTensor tensor);
-    /// The same of a parameter of the model: a weight or a bias, or their codes.
+    /// The same for a parameter of the model: a weight or a bias, or their codes.
     std::string add_parameter(FileTensor tensor);
     const std::set<std::string>& parameters() const noexcept { return parameters_; }
     template <class T>
     std::string add_constant(const std::string& name, std::vector<index_t> dims, const std::vector<T>& values);
 
     void add_input(ValueInfo input) { graph_.inputs.push_back(std::move(input)); }
-    /// Gives a value the name of an output. A value that is an input, an initializer or another output passes an
-    /// Identity.
+    /// Names a value as an output. A value that is an input, an initializer or another output passes an Identity.
     void add_output(const std::string& value, ValueInfo output);
     /// Reserves the name of a value.
     void take_name(const std::string& value);

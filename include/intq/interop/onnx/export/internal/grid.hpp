@@ -20,7 +20,7 @@ struct GridNames {
 
 /// Adds the initializers. A scale per tensor is a scalar.
 ///
-/// @throws Error for codes that are neither int8 nor int16, and for an int16 grid with a zero point
+/// @throws Error for codes other than int8 and int16, and for an int16 grid with a zero point
 GridNames add_grid(GraphWriter& writer, const std::string& name, const OwnedQParams& grid);
 
 /// Adds QuantizeLinear or DequantizeLinear, and says which opset the grid needs: 13 per channel, 21 of int16.
@@ -56,7 +56,7 @@ std::string add_zero_point(GraphWriter& writer, const std::string& name, const s
     return writer.add_constant<Code>(name + "_zero_point", dims, codes);
 }
 
-/// Whether a scale is written for each channel. One channel has one scale, which a reader takes for all of the tensor.
+/// Whether a scale is written for each channel. A single channel's scale is one that a reader takes for the tensor.
 INTQ_INLINE bool has_axis(const OwnedQParams& grid) { return grid.is_per_channel() && grid.scales.size() != 1; }
 
 INTQ_INLINE std::vector<Attribute> axis_of(const OwnedQParams& grid) {

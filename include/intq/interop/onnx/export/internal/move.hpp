@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How what moves values is written: Concat, Transpose, Slice, Split, Pad, Reshape, Flatten; and what leaves them:
-// Identity. Layer: interop.
+// How operators that move values are written: Concat, Transpose, Slice, Split, Pad, Reshape, Flatten; and Identity,
+// which leaves them. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_EXPORT_INTERNAL_MOVE_HPP
 #define INTQ_INTEROP_ONNX_EXPORT_INTERNAL_MOVE_HPP
 
@@ -18,7 +18,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 void cat(NodeExport& node);
 void flatten(NodeExport& node);
-/// To the shape that the output has; the number of samples stays open.
+/// To the shape of the output; the number of samples stays open.
 void reshape(NodeExport& node);
 void permute(NodeExport& node);
 void transpose(NodeExport& node);
@@ -72,7 +72,7 @@ INTQ_INLINE void write_flatten(NodeExport& node) {
     node.set_result(node.add("Flatten", {node.value()}, {integer_attribute("axis", 1)}));
 }
 
-/// The extents that a call gives a reshape, one by one.
+/// The extents that a call passes to a reshape, one by one.
 INTQ_INLINE std::vector<ExportArgument> target_of(const NodeExport& node) {
     const std::vector<ExportArgument>& arguments = node.call().arguments;
     if (arguments.size() != 2) return {arguments.begin() + 1, arguments.end()};
@@ -85,9 +85,10 @@ INTQ_INLINE std::vector<ExportArgument> target_of(const NodeExport& node) {
     return target;
 }
 
-/// What a target holds where extents stay open: 0 copies one of the input, and -1 is what is left.
+/// Fills a target where extents stay open: 0 copies an extent of the input, and -1 is the remainder.
 ///
-/// @param target  as the call gives it; all of `dims`, which are those of the example
+/// @param target  the target of the call
+/// @param dims    its extents in the example
 INTQ_INLINE void leave_open(const NodeExport& node, const std::vector<ExportArgument>& target,
                             std::vector<std::int64_t>& dims) {
     const OpenExtents& open = node.open();
@@ -95,7 +96,7 @@ INTQ_INLINE void leave_open(const NodeExport& node, const std::vector<ExportArgu
     std::size_t left = 0;
     while (left < target.size() && !is_left(left)) ++left;
     const bool has_left = left < target.size();
-    // A 1 that the call gives beside a -1 is an axis of its own, also where the example is one sample.
+    // A 1 beside a -1 in the call is a separate axis, also where the example is one sample.
     const bool is_one = has_left && left != 0 && !target[0].follows_shape && dims[0] == 1;
     bool keeps_samples = node.shape().rank > 0 && node.shape()[0] == dims[0] && !(open.samples && is_one);
     if (open.others && left == 0) keeps_samples = false;

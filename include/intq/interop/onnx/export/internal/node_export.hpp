@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What an operator's export row sees of a call: its arguments, its module, and a graph to write into. Layer: interop.
+// The view that an operator's export row has of a call: its arguments, its module, and a graph to write into.
+// Layer: interop.
 //
 // A row does not know whether the call is a node of a float model or a step of a converted one.
 #ifndef INTQ_INTEROP_ONNX_EXPORT_INTERNAL_NODE_EXPORT_HPP
@@ -32,13 +33,13 @@ struct ExportArgument {
     std::vector<ExportArgument> list{};
     bool is_list = false;
     // Of a constant that was computed from the shapes of values:
-    bool follows_shape = false, follows_samples = false;  // from any extent, and from one of axis 0
-    int copied_axis = -1;                                 // the extent of this axis of argument 0, as it is
+    bool follows_shape = false, follows_samples = false;  // from any extent, and from an extent of axis 0
+    int copied_axis = -1;                                 // this axis of argument 0, whose extent it copies
 };
 
 /// A call of an operator.
 struct ExportedCall {
-    std::string op{};     // of graph/operators.hpp; of a layer with weights its operator_name()
+    std::string op{};     // of graph/operators.hpp; for a layer with weights its operator_name()
     std::string name{};   // of the module, or of the graph's node
     std::string where{};  // for messages: "%conv1 (Conv2d)"
     const nn::Module* module = nullptr;
@@ -48,7 +49,7 @@ struct ExportedCall {
     Activation activation = Activation::none;  // behind the operator, where its module does not have it
 };
 
-/// Gives a call its module. A layer with weights brings operator, weight and bias, whatever is fused into it.
+/// Sets the module of a call. A layer with weights brings operator, weight and bias, whatever is fused into it.
 void set_module(ExportedCall& call, const nn::Module* module);
 
 class NodeExport {
@@ -61,7 +62,7 @@ public:
     const OpenExtents& open() const noexcept { return writer_.open(); }
     /// Whether an argument is a number that differs where the file leaves extents open.
     bool is_open(const ExportArgument& argument) const noexcept;
-    /// Says that what is written here needs an opset.
+    /// Says that the nodes written here need an opset.
     void need(std::int64_t opset, const std::string& what);
     Error error(const std::string& sentence) const { return Error(call_.where, sentence); }
 
@@ -85,25 +86,25 @@ public:
     const ExportArgument& argument(std::size_t i) const;
     /// The constant arguments, as a function reads them.
     std::vector<nn::Value> constants() const;
-    /// An axis that argument `at` gives, counted from the front.
+    /// A given axis, counted from the front.
     std::int64_t axis(std::int64_t given) const;
 
-    /// Adds the node that stands for the call; the first such node has the call's name.
     /// The ONNX operator that the call's row in graph/operator_rows.hpp names first.
     std::string op_type() const;
+    /// Adds the node that represents the call; the first such node has the call's name.
     std::string add(const std::string& op_type, std::vector<std::string> inputs,
                     std::vector<Attribute> attributes = {});
     std::vector<std::string> add_tuple(const std::string& op_type, std::vector<std::string> inputs,
                                        std::vector<Attribute> attributes, std::size_t outputs);
-    /// Adds one more node, named after the call with a word behind.
+    /// Adds one more node, named after the call with a suffix.
     std::string add_part(const std::string& part, const std::string& op_type, std::vector<std::string> inputs,
                          std::vector<Attribute> attributes = {});
-    /// Adds an initializer named after the call with a word behind.
+    /// Adds an initializer named after the call with a suffix.
     template <class T>
     std::string constant(const std::string& part, std::vector<index_t> dims, const std::vector<T>& values) {
         return writer_.add_constant<T>(name() + "_" + part, std::move(dims), values);
     }
-    /// The same of a parameter of the model.
+    /// The same for a parameter of the model.
     std::string parameter(const std::string& part, const Tensor& tensor);
     std::string integers(const std::string& part, const std::vector<std::int64_t>& values) {
         return constant<std::int64_t>(part, {static_cast<index_t>(values.size())}, values);

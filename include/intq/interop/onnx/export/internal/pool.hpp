@@ -98,7 +98,7 @@ INTQ_INLINE void adaptive_average_pool(NodeExport& node) {
         node.add("AveragePool", {node.value()}, average_attributes(node, window, PoolDivisor::kernel_cells, false)));
 }
 
-/// @param input_since  the opset from which on the axes are an input
+/// @param input_since  the opset from which the axes are an input
 INTQ_INLINE void write_reduce(NodeExport& node, const char* op_type, std::int64_t input_since) {
     const std::vector<nn::Value> values = node.constants();
     const nn::Arguments arguments(values);
@@ -117,7 +117,7 @@ INTQ_INLINE void write_reduce(NodeExport& node, const char* op_type, std::int64_
 INTQ_INLINE void mean(NodeExport& node) { write_reduce(node, "ReduceMean", 18); }
 INTQ_INLINE void sum(NodeExport& node) { write_reduce(node, "ReduceSum", 13); }
 
-/// What the import reads as the same rule.
+/// The attributes that the import reads as the same rule.
 INTQ_INLINE std::vector<Attribute> resize_attributes(const NodeExport& node, nn::float_operators::Resize rule) {
     using nn::float_operators::Resize;
     const auto linear = [](const char* place) {

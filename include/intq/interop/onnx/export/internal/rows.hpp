@@ -74,7 +74,7 @@ inline constexpr ExportRow export_rows[] = {
     {"dequant_stub", &exports::stub},
 };
 
-/// The name of a call's node, and the values that stand for its outputs.
+/// The name of a call's node, and the values of its outputs.
 struct WrittenCall {
     std::string name;
     std::vector<std::string> values;
@@ -82,7 +82,7 @@ struct WrittenCall {
 
 /// Writes a call with the row of its operator.
 ///
-/// @throws Error naming the call, for an operator without a row, and what the row refuses
+/// @throws Error naming the call, for an operator without a row, and for a call that the row refuses
 WrittenCall write_call(const ExportedCall& call, GraphWriter& writer);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -112,7 +112,7 @@ INTQ_INLINE ExportRow export_row_of(const ExportedCall& call) {
     throw Error(call.where, "the operator " + call.op + " has no ONNX operator that the library writes");
 }
 
-/// A reshape leaves open what is computed from shapes; other operators would hold the numbers of the example.
+/// A reshape leaves extents open that are computed from shapes; other operators would hold the example's numbers.
 INTQ_INLINE void check_open_arguments(const NodeExport& node) {
     const std::vector<ExportArgument>& arguments = node.call().arguments;
     for (std::size_t i = 0; i < arguments.size(); ++i)

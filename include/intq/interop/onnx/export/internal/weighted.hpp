@@ -107,7 +107,7 @@ INTQ_INLINE Tensor exchanged(const Tensor& matrix) {
     return result;
 }
 
-/// The value of the layer's weight: an initializer, or what a DequantizeLinear makes of its codes.
+/// The value of the layer's weight: an initializer, or a DequantizeLinear's output for its codes.
 ///
 /// @param exchanges  whether the file holds the matrix with its axes exchanged
 INTQ_INLINE std::string weight_of(NodeExport& node, bool exchanges = false) {
@@ -162,7 +162,7 @@ INTQ_INLINE std::string write_norm(NodeExport& node, const std::string& part, co
                         : node.add_part(part, "BatchNormalization", std::move(inputs), std::move(attributes));
 }
 
-/// What is fused behind the product.
+/// Writes the operators that are fused behind the product.
 INTQ_INLINE void finish_layer(NodeExport& node, std::string value) {
     const auto& layer = node.module<nn::Weighted>();
     if (const nn::BatchNorm* const norm = layer.norm()) value = write_norm(node, "bn", value, *norm);

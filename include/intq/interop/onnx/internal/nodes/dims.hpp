@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What is known of the extents of a value before the model runs. Layer: interop.
+// The extents of a value, as far as they are known before the model runs. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_DIMS_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_NODES_DIMS_HPP
 
@@ -15,8 +15,8 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Extents as far as they are known; nothing where the rank is not. A negative one is not known: -1, or the number of
-/// ImportState::unknown_extent(), which stands for the same extent wherever it is.
+/// Extents as far as they are known; nothing where the rank is not. A negative extent is not known: -1, or a number
+/// from ImportState::unknown_extent(), which means the same extent wherever it occurs.
 using Dims = std::optional<std::vector<index_t>>;
 
 /// Refuses a shape with more cells than a value may have; extents that are not known do not count.
@@ -24,11 +24,11 @@ using Dims = std::optional<std::vector<index_t>>;
 void check_dims(std::string_view what, const std::vector<index_t>& dims);
 
 /// An axis counted from the front.
-/// @throws Error for one that does not exist
+/// @throws Error for an axis that does not exist
 std::size_t axis_in(std::int64_t axis, const std::vector<index_t>& dims);
 
-/// Extents of two operands that are broadcast; nothing where a rank is not known.
-/// @throws Error for extents that differ where none is 1
+/// Extents of the result of two broadcast operands; nothing where a rank is not known.
+/// @throws Error for extents that differ and are not 1
 Dims broadcast_dims(const Dims& a, const Dims& b);
 
 /// The product of extents; -1 where one is not known.
@@ -78,7 +78,7 @@ INTQ_INLINE Dims broadcast_dims(const Dims& a, const Dims& b) {
         const index_t x = (*a)[a->size() - back], y = (*b)[b->size() - back];
         if (x >= 0 && y >= 0 && x != y && x != 1 && y != 1)
             throw Error("the shapes " + describe_shape(*a) + " and " + describe_shape(*b) + " cannot be broadcast");
-        // An unknown extent is that of the other side, unless that is 1.
+        // An unknown extent equals the other side's, unless that is 1.
         result[result.size() - back] = x == 1 ? y : y == 1 ? x : (std::max)(x, y);
     }
     return result;

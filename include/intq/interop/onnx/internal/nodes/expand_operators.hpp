@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // Operators on codes written as the operator in float between DequantizeLinear and QuantizeLinear: QLinearConv,
-// QLinearMatMul, ConvInteger, MatMulInteger, ONNX Runtime's com.microsoft operators, and what moves codes. Layer:
+// QLinearMatMul, ConvInteger, MatMulInteger, ONNX Runtime's com.microsoft operators, and those that move codes. Layer:
 // interop.
 //
-// So the import knows one form of quantized models. Both mean the same by ONNX's definition of the operators.
+// Thus the import knows one form of quantized models. Both mean the same by ONNX's definition of the operators.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_EXPAND_OPERATORS_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_NODES_EXPAND_OPERATORS_HPP
 
@@ -16,11 +16,11 @@ inline namespace INTQ_HOSTED_ABI {
 /// Whether a model has nodes that expand_operators() changes.
 bool has_operators_on_codes(const Model& model);
 
-/// The same model without operators on codes. A node keeps its name and its position, and so does the float operator
-/// that it becomes. Nodes that are none of them stay as they are.
+/// The same model without operators on codes. The float operator that a node becomes keeps its name and its position.
+/// Other nodes stay as they are.
 ///
-/// @throws Error naming the node: an operator on codes that is short of inputs, whose bias has no constant scale, or
-///         with a form that means something else
+/// @throws Error naming the node: an operator on codes that lacks inputs, whose bias has no constant scale, or whose
+///         form has another meaning
 Model expand_operators(const Model& model);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -52,14 +52,14 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The names of a grid, with the axis of its channels, and the type of its codes where no zero point says it.
+/// The names of a grid, with the axis of its channels, and the type of its codes where no zero point tells it.
 struct GridInputs {
     std::string scale, zero_point;
     std::int64_t axis = 1;
     std::int64_t output_dtype = 0;
 };
 
-/// What is known of a constant before the import: a type of none or a size of -1 is not.
+/// A constant as far as it is known before the import: a type of none or a size of -1 is not known.
 struct ConstantInfo {
     DType dtype = DType::none;
     index_t size = -1;
@@ -189,7 +189,7 @@ private:
         return kept;
     }
 
-    /// A name for a value that stands for another one.
+    /// A name for a value that replaces another one.
     std::string fresh(const std::string& name) { return name + " (" + std::to_string(++next_) + ", real)"; }
 
     std::string dequantize(const Node& node, const std::string& codes, const GridInputs& grid) {
@@ -282,7 +282,7 @@ private:
                 {input(node, 6), optional_input(node, 7), 1});
     }
 
-    /// The sum of products of codes, each less its zero point: real numbers of scale 1.
+    /// The sum of products of codes, each minus its zero point: real numbers of scale 1.
     void expand_integer(const Node& node) {
         const bool is_conv = node.op_type == "ConvInteger";
         const std::string one = add_constant({1.0f}, {});
@@ -324,7 +324,7 @@ private:
     void expand_unary(const Node& node) {
         if (integer_of(node, "channels_last", 0) != 0)
             throw Error("channels_last is not supported, because ONNX's own operators count channels on axis 1");
-        // An average keeps its name: its codes are those of a sum of real numbers.
+        // An average keeps its name: its codes are the codes of a sum of real numbers.
         const std::string op_type = node.op_type == "QLinearAveragePool"
                                         ? node.op_type
                                         : node.op_type.substr(std::string_view("QLinear").size());
@@ -359,7 +359,7 @@ private:
         operate(node, node.op_type, std::move(inputs), node.attributes, grid);
     }
 
-    /// What a pad of codes fills with where it has no value, which is the real 0 only without a zero point.
+    /// The fill code of a pad of codes without a value: code 0, which is the real 0 only without a zero point.
     std::string code_zero(const GridInputs& grid) {
         const auto zero_point = constants_.find(grid.zero_point);
         const DType given = grid.output_dtype == 0 ? DType::uint8 : code_type(grid.output_dtype);

@@ -11,12 +11,12 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The Gelu that a node of a graph ends, by that node. What else it is made of is read by no other node, or stays.
+/// The Gelus of a graph, by the last node of each. Its other nodes stay where another node reads them.
 ///
 ///     x · (1 + Erf(x / √2)) · 1/2
 ///
 /// The factors may come in any order. A quotient may be the product with the reciprocal, and the other way round.
-/// √2 is that of float32 within a millionth; another number is no GELU.
+/// √2 is float32's within a millionth; with another number it is no GELU.
 std::map<const Node*, Node> gelus_by_erf(const Graph& graph);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -50,7 +50,7 @@ public:
     std::map<const Node*, Node> take() { return std::move(found_); }
 
 private:
-    /// Which factors of the GELU of x a value is the product of.
+    /// The factors of the GELU of x that a value is the product of.
     struct Product {
         std::string x;
         bool has_x = false, has_erf = false, has_half = false;
@@ -77,7 +77,7 @@ private:
         }
     }
 
-    // One of a higher rank than 1 could give a result more axes.
+    // A constant of a rank above 1 could add axes to the result.
     void add_number(const std::string& name, const FileTensor& tensor) {
         if (tensor.dtype == DType::float32 && tensor.dims.size() < 2 && tensor.size() == 1)
             numbers_[name] = static_cast<double>(tensor.as<float>()[0]);

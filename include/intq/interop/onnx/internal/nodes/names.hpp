@@ -14,12 +14,12 @@ inline namespace INTQ_HOSTED_ABI {
 
 struct Node;
 
-/// The qualified name that a node's name stands for; `type_position` for a node without one.
+/// The qualified name that a node's name becomes; `type_position` for a node without one.
 ///
 ///     /stem/conv -> stem.conv        "" (the 7th node, a Conv) -> conv_7        a b/c:0 -> a_b.c_0
 std::string qualified_name_of(const Node& node);
 
-/// Gives each module a qualified name that no other has. A module that is called never contains another one.
+/// Chooses a unique qualified name for each module. A module that is called never contains another one.
 class ModuleNames {
 public:
     std::string create(const Node& node);
@@ -48,7 +48,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// A walk over modules is recursive, so the depth that the names of a file may ask for is limited.
+/// A walk over modules is recursive, so the depth of a file's names is limited.
 inline constexpr std::ptrdiff_t max_depth = 32;
 
 INTQ_INLINE bool is_name_character(char c) noexcept {

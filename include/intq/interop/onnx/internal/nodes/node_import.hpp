@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// What an operator's row sees of its node: values, constants, attributes, and a graph to write into. Long because a row
-// sees all of it through one class. Layer: interop.
+// The view that an operator's row has of its node: values, constants, attributes, and a graph to write into. Long
+// because a row sees all of it through one class. Layer: interop.
 //
-// Rows never look at another node. Whatever they do not ask for is refused afterwards: an attribute that no row read
-// might have changed the meaning.
+// Rows never look at another node. An attribute that a row did not read is refused afterwards, because it might have
+// changed the meaning.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_NODE_IMPORT_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_NODES_NODE_IMPORT_HPP
 
@@ -38,28 +38,28 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A constant behind a QuantizeLinear. A layer takes its codes; another operator reads a buffer with a quantizer, which
-/// comes into being with the first of them.
+/// A constant behind a QuantizeLinear. A layer takes its codes; any other operator reads a buffer with a quantizer,
+/// which is made for the first such reader.
 struct QuantizedConstant {
     const FileTensor* real = nullptr;
     OwnedQParams grid{};
     const Node* made_by = nullptr;  // the QuantizeLinear, whose name the quantizer gets
-    graph::Node* place = nullptr;   // behind which the quantizer stands
+    graph::Node* place = nullptr;   // the node before the quantizer
     graph::Node* node = nullptr;    // the call of the quantizer
 };
 
-/// What a name of the ONNX graph stands for: a node of ours, or a constant, or something that is not supported.
+/// The meaning of a name in the ONNX graph: a node of ours, a constant, or something that is not supported.
 struct ImportedValue {
     graph::Node* node = nullptr;
     const FileTensor* constant = nullptr;
     std::string unsupported{};
     Dims dims{};
-    /// Of what the model computes: the type of codes in the file; none for real numbers. `node` gives the real numbers
-    /// that they stand for. DequantizeLinear and Clip alone read them.
+    /// Of a value that the model computes: the type of its codes in the file; none for real numbers. `node` computes
+    /// the real numbers that the codes represent. Only DequantizeLinear and Clip read codes.
     DType codes = DType::none;
     /// How much greater the codes of the file are than those of `grid`.
     std::int32_t shift = 0;
-    /// Of codes; nothing for an input of the graph, whose grid DequantizeLinear says.
+    /// Of codes; nothing for an input of the graph, whose grid DequantizeLinear holds.
     std::optional<OwnedQParams> grid{};
     /// Of a constant behind a QuantizeLinear, beside `constant`.
     QuantizedConstant* quantized = nullptr;
@@ -76,18 +76,18 @@ struct ImportState {
     std::map<std::string, std::size_t, std::less<>> uses{};  // by nodes and by the graph's outputs
     std::deque<FileTensor> made_constants{};
     std::deque<QuantizedConstant> quantized_constants{};
-    std::uint64_t constant_bytes = 0, copied_bytes = 0;  // that the file holds, and that nodes took
+    std::uint64_t constant_bytes = 0, copied_bytes = 0;  // held by the file, and copied by nodes
     std::map<std::pair<const FileTensor*, std::size_t>, std::string> buffers{};  // of a rank
     std::map<const FileTensor*, CodedConstant> coded{};
     std::map<std::string, LayerCodes> layers{};  // by name of the module
     std::set<std::string> constant_norms{};      // batch norms that an operator with a constant became
     std::set<std::string> averages_of_values{};  // pools that were QLinearAveragePool
 
-    /// What stands for an extent that is not known; one of a name is the same extent as another of that name.
+    /// The number for an extent that is not known; equal names mean equal extents.
     index_t unknown_extent(const std::string& name);
 
     /// The graph, for one more node.
-    /// @throws Error where a file makes more of them than it may
+    /// @throws Error where a file makes more nodes than allowed
     graph::Graph& next_node();
 
 private:
@@ -106,15 +106,15 @@ public:
     std::size_t input_count() const noexcept { return node_.inputs.size(); }
     /// An empty name is an input that is left out.
     bool has_input(std::size_t i) const noexcept { return i < node_.inputs.size() && !node_.inputs[i].empty(); }
-    /// Whether it is a constant, and no quantizer of the model rounds it.
+    /// Whether input i is a constant that no quantizer of the model rounds.
     bool is_constant(std::size_t i) const { return has_elements(i) && find(i, "input").quantized == nullptr; }
-    /// Whether its elements are known before the model runs.
+    /// Whether the elements of input i are known before the model runs.
     bool has_elements(std::size_t i) const { return find(i, "input").constant != nullptr; }
-    /// Whether those of all inputs that are there are.
+    /// Whether the elements of all present inputs are.
     bool has_all_elements() const;
     void expect_inputs(std::size_t least, std::size_t most) const;
 
-    /// A value that is computed when the model runs; throws for a constant. `what` names it in messages.
+    /// A value that is computed when the model runs; throws for a constant. Messages name it by `what`.
     graph::Node& value(std::size_t i, std::string_view what = "input") const;
     const Dims& dims(std::size_t i) const { return find(i, "input").dims; }
     /// The same, with a rank that is checked where it is known.
@@ -141,7 +141,7 @@ public:
     void set_quantized_constant(FileTensor codes, const OwnedQParams& grid);
     /// Lets the output have the quantizer of input 0, if that is on the same grid.
     void keep_quantizer(const OwnedQParams& grid);
-    /// The codes that DequantizeLinear made a constant of; null for one of real numbers.
+    /// The codes from which DequantizeLinear made a constant; null for a constant of real numbers.
     const CodedConstant* coded_constant(std::size_t i) const;
     /// Notes the codes of constant `c`, if it has some, as the bias of the layer that computes input `x`.
     void note_bias(std::size_t x, std::size_t c) const;
@@ -158,15 +158,15 @@ public:
 
     /// Each sets the node's first output.
     void call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims, const std::string& method = "forward");
-    /// The batch norm that an operator with a constant for each channel is.
+    /// The batch norm that is equal to an operator with a constant for each channel.
     void call_constant_norm(nn::ModulePtr norm, graph::ArgumentList args, Dims dims);
     void call_average_of_values(nn::ModulePtr pool, graph::ArgumentList args, Dims dims);
     void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
     void set_output(ImportedValue value);
     void set_constant(FileTensor tensor);
-    /// A constant that is computed of others, with its codes if it has some.
+    /// A constant that is computed from others, with its codes if it has any.
     /// @throws Error for one that is larger than all of them and has more than max_folded elements, or where all
-    ///         constants are too much memory
+    ///         constants take too much memory
     void set_folded(FileTensor tensor, std::optional<CodedConstant> coded = {});
     /// Sets all outputs: items of the tuple that a node returns.
     void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
@@ -174,7 +174,7 @@ public:
     ///
     /// @param rank  at least that many axes, of which the first have extent 1
     graph::Node& add_buffer(std::size_t i, std::string_view what, std::size_t rank = 0);
-    /// The same of a constant that is computed of others.
+    /// The same for a constant that is computed from others.
     graph::Node& add_made_buffer(FileTensor tensor, std::size_t rank = 0);
     /// A new node without setting an output, for operators that need two; `is_main` has the name of this one.
     graph::Node& make_function(const nn::Function& function, graph::ArgumentList args, bool is_main = false);
@@ -199,7 +199,7 @@ private:
     std::set<std::string_view> read_;
 };
 
-/// Copies an ONNX tensor of float32; its dims may be given another rank.
+/// Copies an ONNX tensor of float32; its dims may take another rank.
 Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -409,7 +409,7 @@ INTQ_INLINE void NodeImport::keep_quantizer(const OwnedQParams& grid) {
     if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]].quantized = quantized;
 }
 
-/// The quantizers of constants stand in the order of the file, whichever is read first.
+/// The quantizers of constants are in the order of the file, whichever is read first.
 INTQ_INLINE graph::Node& NodeImport::call_quantizer(QuantizedConstant& constant) const {
     if (constant.node != nullptr) return *constant.node;
     const auto at = state_.graph.after(*constant.place);
@@ -451,7 +451,7 @@ INTQ_INLINE void NodeImport::note_bias(std::size_t x, std::size_t c) const {
     layer->second.bias_scales = coded->grid.scales;
 }
 
-/// Of a layer whose weight is input 1 and whose bias input 2.
+/// Notes the codes of a layer whose weight is input 1 and whose bias is input 2.
 INTQ_INLINE void NodeImport::note_layer(const std::string& name, const nn::Module& module) const {
     const auto* layer = dynamic_cast<const nn::Weighted*>(&module);
     if (layer == nullptr || !has_input(1) || find(1, "weight").constant == nullptr) return;
@@ -514,7 +514,7 @@ INTQ_INLINE void NodeImport::call_function(const nn::Function& function, graph::
     set_output({.node = &make_function(function, std::move(args), true), .dims = std::move(dims)});
 }
 
-/// "" for a node without a name, so that the function gives one.
+/// "" for a node without a name, so that the function chooses one.
 INTQ_INLINE std::string NodeImport::function_name() const {
     if (node_.name.empty()) return {};
     std::string name = qualified_name_of(node_);

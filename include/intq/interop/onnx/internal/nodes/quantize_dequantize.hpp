@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// QuantizeDequantize: what a QuantizeLinear and the DequantizeLinear behind it are to the values of a model. Layer:
-// interop.
+// QuantizeDequantize: the effect of a QuantizeLinear and its DequantizeLinear on the values of a model. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_QUANTIZE_DEQUANTIZE_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_NODES_QUANTIZE_DEQUANTIZE_HPP
 
@@ -14,7 +13,7 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Rounds real numbers to a grid that a file gives, as QuantizeLinear does: by division.
+/// Rounds real numbers to a grid from a file, as QuantizeLinear does: by division.
 class QuantizeDequantize : public nn::Cloneable<QuantizeDequantize> {
 public:
     explicit QuantizeDequantize(OwnedQParams grid);

@@ -22,10 +22,10 @@ struct AxisWindow {
     index_t before = 0, behind = 0;  // the padding
 };
 
-/// The window that a node's attributes say, for each axis of the kernel.
+/// The window that a node's attributes describe, for each axis of the kernel.
 ///
 /// @throws Error for attributes of another length, for values that no image needs, and for auto_pad where the padding
-///         depends on an extent that is not known
+///         depends on an unknown extent
 std::vector<AxisWindow> read_axes(NodeImport& node, const std::vector<index_t>& kernel);
 Window2d window_of(const AxisWindow& rows, const AxisWindow& columns);
 
@@ -45,7 +45,7 @@ Size2d read_pair(NodeImport& node, std::string_view name, std::int64_t otherwise
 
 namespace detail {
 
-/// The numbers in an attribute, as many as `otherwise` has, which stands where it is not there.
+/// The numbers in an attribute, as many as `otherwise` has; `otherwise` when it is not there.
 /// @throws Error for a number below `least` or beyond images
 std::vector<std::int64_t> read_extents(NodeImport& node, std::string_view name, std::vector<std::int64_t> otherwise,
                                        std::int64_t least);
@@ -106,7 +106,7 @@ struct WindowAlong {
     index_t kernel, stride, dilation;
 };
 
-/// The padding of an axis: what is given, or what auto_pad says.
+/// The padding of an axis: given, or derived by auto_pad.
 INTQ_INLINE BothEnds padding_along(const std::string& mode, BothEnds given, index_t extent, const WindowAlong& window) {
     if (mode == "NOTSET") return given;
     if (given.first != 0 || given.last != 0) throw Error("it has both pads and auto_pad " + mode);

@@ -14,7 +14,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 void conv(NodeImport& node);
 
-/// The padding must be given as such: auto_pad and output_shape, which derive it from the input's size, are refused.
+/// The padding must be explicit: auto_pad and output_shape, which derive it from the input's size, are refused.
 void conv_transpose(NodeImport& node);
 
 void gemm(NodeImport& node);
@@ -23,7 +23,7 @@ void matmul(NodeImport& node);
 /// Whether a constant is one value for each of `count` outputs, or one for all.
 bool is_bias_of(const FileTensor& bias, index_t count);
 
-/// A vector of `count` values out of a constant that ONNX would broadcast to (N, count), times a factor.
+/// A vector of `count` values from a constant that ONNX would broadcast to (N, count), times a factor.
 Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -133,9 +133,9 @@ template <class Options> void read_volume(NodeImport& node, const FileTensor& we
     options.window = window_of(axes[1], axes[2]);
 }
 
-/// (N, O, D, H, W) of what a layer makes of volumes, as far as it is known.
+/// (N, O, D, H, W) of a layer's output on volumes, as far as it is known.
 ///
-/// @param out_of  the size of an image that a window makes of another
+/// @param out_of  computes the size of the image that a window makes of another
 template <class Options, class OutOf>
 Dims volume_dims(const NodeImport& node, const Options& options, const OutOf& out_of) {
     const nn::DepthWindow& depth = options.depth;
@@ -168,7 +168,7 @@ INTQ_INLINE void conv3d(NodeImport& node) {
     node.call_module(module, {x}, volume_dims(node, options, out_of));
 }
 
-/// The axes of the image that a layer is for, by its weight; 2 where that does not fit the input either.
+/// The number of image axes that a layer has, by its weight; 2 where that does not fit the input either.
 INTQ_INLINE std::size_t image_axes(const NodeImport& node) {
     const std::size_t rank = node.has_input(1) && node.has_elements(1) ? node.constant(1, "weight").dims.size() : 0;
     const bool fits = (rank == 3 || rank == 5) && (!node.dims(0) || node.dims(0)->size() == rank);
@@ -322,7 +322,7 @@ INTQ_INLINE void gemm(NodeImport& node) {
     call_linear(node, *x, std::move(dims), std::move(weight), std::move(bias));
 }
 
-/// Of matrices whose axes before the last two are broadcast.
+/// The dims of a product of matrices whose axes before the last two are broadcast.
 INTQ_INLINE Dims product_dims(const Dims& a, const Dims& b) {
     if (!a || !b) return std::nullopt;
     Dims dims =

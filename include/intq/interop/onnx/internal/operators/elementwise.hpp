@@ -71,7 +71,7 @@ INTQ_INLINE bool is_per_channel(const FileTensor& tensor, std::size_t rank, inde
     return channels == 1 || (left_out <= 1 && tensor.dims[1 - left_out] == channels);
 }
 
-/// Whether a batch norm of a value has an integer form: on images as a layer of its own, on lines and vectors where
+/// Whether a batch norm of a value has an integer form: on images as a separate layer, on lines and vectors where
 /// fusion folds it into the layer before it.
 INTQ_INLINE bool has_norm(const NodeImport& node, std::size_t x) {
     const std::size_t rank = node.dims(x)->size();
@@ -82,7 +82,7 @@ INTQ_INLINE bool has_norm(const NodeImport& node, std::size_t x) {
 }
 
 /// The batch norm, of weight 1 and bias 0, that may compute with a constant of one value for each channel; fusion folds
-/// it into a convolution before it. Null for a constant of another shape, and where an operand does better.
+/// it into a convolution before it. Null for a constant of another shape, and where an operand is better.
 INTQ_INLINE std::shared_ptr<nn::BatchNorm> norm_of_channels(const NodeImport& node, std::size_t x, std::size_t c) {
     const Dims& dims = node.dims(x);
     const index_t channels = node.extent(x, 1);
@@ -103,7 +103,7 @@ INTQ_INLINE std::size_t rank_of(const NodeImport& node, std::size_t x) {
     return node.dims(x) ? node.dims(x)->size() : 0;
 }
 
-/// Values of a constant, each by a function.
+/// Values of a constant, each mapped by a function.
 template <class Function> std::vector<float> mapped(const NodeImport& node, std::size_t c, const Function& function) {
     std::vector<float> values;
     for (const float value : node.float_constant(c, constant_operand).as<float>()) values.push_back(function(value));
@@ -114,8 +114,7 @@ template <class Function> Tensor mapped_constant(const NodeImport& node, std::si
     return Tensor::from(Shape(static_cast<index_t>(values.size())), values);
 }
 
-/// Whether a constant that the file holds as codes stays an operand: where a layer computes x, it takes the constant
-/// in.
+/// Whether a constant that the file holds as codes stays an operand: a layer that computes x takes the constant in.
 INTQ_INLINE bool stays_codes(const NodeImport& node, std::size_t x, std::size_t c) {
     const CodedConstant* const coded = node.coded_constant(c);
     return coded != nullptr && !coded->grid.is_per_channel() &&
@@ -123,15 +122,15 @@ INTQ_INLINE bool stays_codes(const NodeImport& node, std::size_t x, std::size_t 
            node.producer<nn::Weighted>(x) == nullptr;
 }
 
-/// Such a constant as a tensor of the model, rounded to the file's grid; null for another one.
+/// Such a constant as a tensor of the model, rounded to the file's grid; null for other constants.
 INTQ_INLINE graph::Node* operand_of_codes(NodeImport& node, std::size_t x, std::size_t c) {
     if (!stays_codes(node, x, c)) return nullptr;
     graph::Node& constant = node.add_buffer(c, constant_operand, rank_of(node, x));
     return &node.make_module(std::make_shared<QuantizeDequantize>(node.coded_constant(c)->grid), {constant});
 }
 
-/// x + c. A vector behind a MatMul is the bias of that Linear; any tensor that is not one value for all or for each
-/// channel is a buffer.
+/// x + c. A vector behind a MatMul is the bias of that Linear; a tensor that is neither one value for all nor one for
+/// each channel is a buffer.
 INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
     const FileTensor& constant = node.constant(c, constant_operand);
     graph::Node& value = node.value(x);

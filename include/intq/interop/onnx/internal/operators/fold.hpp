@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // Nodes that are computed while the model is read: arithmetic on constants, and Shape. Exporters write the target of a
-// Reshape in this way. Long because each is a short function of its own. Layer: interop.
+// Reshape in this way. Long because each is a short separate function. Layer: interop.
 //
-// An extent that is not known is an element like others where elements are only moved: Shape, Gather and Concat may
-// take the batch along to a Reshape. Arithmetic with it is refused.
+// An unknown extent is an element like others where elements are only moved: Shape, Gather and Concat may carry the
+// batch to a Reshape. Arithmetic with it is refused.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_HPP
 
@@ -20,7 +20,7 @@ namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Computes a node whose inputs are constants, where its operator is one of the table below.
-/// @return false where it is not, or an input is no constant
+/// @return false where it is not, or an input is not a constant
 bool fold_constants(NodeImport& node);
 
 /// The row of an operator that is read on constants alone: refuses any other input.
@@ -122,7 +122,7 @@ template <class T> T compute(Arithmetic op, T a, T b) {
     }
 }
 
-/// The element of a broadcast operand that stands at element `at` of the result.
+/// The element of a broadcast operand that belongs to element `at` of the result.
 INTQ_INLINE std::size_t broadcast_index(index_t at, const std::vector<index_t>& result,
                                         const std::vector<index_t>& operand) {
     index_t index = 0, step = 1;
@@ -317,7 +317,7 @@ INTQ_INLINE FileTensor fold_range(NodeImport& node) {
     });
 }
 
-/// What is computed of constants. Where a node only moves elements, the axis of their channels moves with them.
+/// Operators that are computed on constants. Where a node only moves elements, their channel axis moves with them.
 struct FoldRow {
     const char* op_type;
     FileTensor (*fold)(NodeImport&);
@@ -349,8 +349,8 @@ inline constexpr FoldRow fold_rows[] = {
     {"Unsqueeze", &fold_unsqueeze, &reshaped_axis},
 };
 
-/// The grid of a constant that DequantizeLinear made of codes, behind a node that moves its elements; nothing where
-/// their channels stand on no axis any more.
+/// The grid of a constant that DequantizeLinear made of codes, behind a node that moves its elements; nothing where the
+/// channels no longer lie along one axis.
 INTQ_INLINE std::optional<CodedConstant> moved_codes(NodeImport& node, const FoldRow& row, const FileTensor& to) {
     if (row.moved_axis == nullptr || to.dtype != DType::float32) return std::nullopt;
     const CodedConstant* const coded = node.coded_constant(0);

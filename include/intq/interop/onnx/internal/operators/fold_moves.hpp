@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Constants of which a node moves the elements: Concat, Gather, Slice, Transpose, Reshape, Flatten, Squeeze, Unsqueeze.
+// Constants whose elements a node moves: Concat, Gather, Slice, Transpose, Reshape, Flatten, Squeeze, Unsqueeze.
 // Layer: interop.
 //
-// An extent that is not known is an element like others here.
+// An unknown extent is an element like others here.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_MOVES_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_MOVES_HPP
 
@@ -32,7 +32,7 @@ inline namespace INTQ_HOSTED_ABI {
 namespace folding {
 
 /// A constant that is computed; zeros.
-/// @throws Error for one of more than max_folded elements
+/// @throws Error for more than max_folded elements
 FileTensor folded(DType dtype, std::vector<index_t> dims);
 
 template <class T> std::span<T> elements(FileTensor& tensor) {
@@ -42,7 +42,7 @@ template <class T> std::span<T> elements(FileTensor& tensor) {
 /// Copies `count` elements; neither range is checked.
 void copy_elements(const FileTensor& from, index_t at, FileTensor& to, index_t to_at, index_t count);
 
-/// What a node makes of the elements of its constants by moving them.
+/// The constant that a node makes of its constants by moving their elements.
 FileTensor fold_concat(NodeImport& node);
 FileTensor fold_flatten(NodeImport& node);
 FileTensor fold_gather(NodeImport& node);
@@ -52,15 +52,15 @@ FileTensor fold_squeeze(NodeImport& node);
 FileTensor fold_transpose(NodeImport& node);
 FileTensor fold_unsqueeze(NodeImport& node);
 
-/// Which axis of its input each axis of a Transpose's output is.
+/// For each axis of a Transpose's output, the axis of its input.
 std::vector<std::int64_t> permutation(NodeImport& node, const std::vector<index_t>& from);
 
-/// The axis that counts the channels of a constant behind a Transpose, or behind a node that gives it another shape;
-/// nothing where none does.
+/// The axis that counts the channels of a constant behind a Transpose, or behind a node that changes its shape; nothing
+/// where none does.
 std::optional<int> transposed_axis(NodeImport& node, int axis, const FileTensor& from, const FileTensor& to);
 std::optional<int> reshaped_axis(NodeImport& node, int axis, const FileTensor& from, const FileTensor& to);
 
-/// The extents that Unsqueeze and Squeeze give a value.
+/// The extents of a value behind Unsqueeze and Squeeze.
 std::vector<index_t> unsqueezed_dims(NodeImport& node, const std::vector<index_t>& from);
 std::vector<index_t> squeezed_dims(NodeImport& node, const std::vector<index_t>& from);
 

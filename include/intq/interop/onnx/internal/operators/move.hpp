@@ -23,15 +23,15 @@ void dropout_with_attribute(NodeImport& node);
 void dropout(NodeImport& node);
 void constant(NodeImport& node);
 
-/// To float32, of real numbers: the same ones.
+/// Real numbers to float32: they stay the same.
 void cast(NodeImport& node);
 
 void transpose(NodeImport& node);
 
-/// One slice an axis, one behind the other.
+/// One slice for each axis, one after the other.
 void slice(NodeImport& node);
 
-/// Of constant indices: a slice where they are one, or lie at equal distances. A single number takes the axis away.
+/// For constant indices: a slice where there is one, or they are equally spaced. A single number removes the axis.
 void gather(NodeImport& node);
 
 /// Sizes are an attribute up to opset 12, an input from 13 on; without sizes the parts are equal.
@@ -79,7 +79,7 @@ void pad(NodeImport& node);
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Joins what is known of the extents of one more part.
+/// Joins the known extents of one more part.
 INTQ_INLINE void join_dims(Dims& joined, const Dims& part, std::size_t axis) {
     if (!joined || !part) return joined.reset();
     std::vector<index_t> result = *joined;
@@ -242,7 +242,7 @@ INTQ_INLINE void slice(NodeImport& node) {
     }
 }
 
-/// Indices at equal distances as start, stop and step of a slice.
+/// Equally spaced indices as start, stop and step of a slice.
 struct IndexRange {
     std::int64_t start, stop, step;
 };
@@ -266,7 +266,7 @@ INTQ_INLINE IndexRange range_of_indices(const FileTensor& indices, index_t exten
         if (step == 0 || at[i] - at[i - 1] != step || (at[i] < 0) != (at[0] < 0))
             throw Error("its indices do not lie at equal distances; supported are those of a slice");
     std::int64_t stop = at.back() + (step > 0 ? 1 : -1);
-    // Behind the last index from the end comes the end, and before index 0 the front.
+    // Counted from the end, the end follows the last index; the front precedes index 0.
     if (step > 0 && stop == 0 && at[0] < 0) stop = (std::numeric_limits<std::int64_t>::max)();
     if (step < 0 && stop == -1 && at[0] >= 0) stop = (std::numeric_limits<std::int64_t>::min)();
     return {at[0], stop, step};

@@ -16,7 +16,7 @@ inline namespace INTQ_HOSTED_ABI {
 void batch_normalization(NodeImport& node);
 void layer_normalization(NodeImport& node);
 
-/// BatchNorm1d on rows and lines, BatchNorm3d on volumes, and BatchNorm2d on images and on what has no known rank.
+/// BatchNorm1d on rows and lines, BatchNorm3d on volumes, and BatchNorm2d on images and on values of unknown rank.
 std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -59,7 +59,7 @@ INTQ_INLINE void batch_normalization(NodeImport& node) {
     const FileTensor& scale = node.float_constant(1, 1, "scale");
     nn::BatchNormOptions options{.num_features = scale.size()};
     options.eps = static_cast<double>(node.number("epsilon", 1e-5f));
-    // ONNX keeps momentum times the old value, PyTorch takes momentum times the new one.
+    // ONNX weights the old value with momentum, PyTorch the new one.
     options.momentum = 1.0 - static_cast<double>(node.number("momentum", 0.9f));
     const auto module = make_batch_norm(node.dims(0), options);
     constexpr std::array names{"weight", "bias", "running_mean", "running_var"};
@@ -73,7 +73,7 @@ INTQ_INLINE void batch_normalization(NodeImport& node) {
     node.call_module(module, {x}, node.dims(0));
 }
 
-/// The extents that a LayerNormalization is over, which are those of its scale.
+/// The extents over which a LayerNormalization is taken, which are its scale's.
 INTQ_INLINE Shape normalized_shape(NodeImport& node, const FileTensor& scale) {
     const std::int64_t axis = node.integer("axis", -1);
     const Dims& dims = node.dims(0);

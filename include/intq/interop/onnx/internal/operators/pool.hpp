@@ -46,7 +46,7 @@ void global_average_pool(NodeImport& node);
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What the attributes of a pool say. The images of a line are those of one row.
+/// The attributes of a pool. A line is read as an image of one row.
 struct ReadPool {
     Window2d window;
     bool is_line, ceil_mode;
@@ -107,8 +107,8 @@ struct ReadAverage {
     Dims dims;
 };
 
-/// ONNX Runtime's QLinearAveragePool with count_include_pad divides by the whole window also where ceil mode has it
-/// reach beyond the padding: what it reaches is padding that counts.
+/// ONNX Runtime's QLinearAveragePool with count_include_pad divides by the whole window also where ceil mode makes it
+/// reach beyond the padding: those cells are padding that counts.
 INTQ_INLINE void count_what_ceil_reaches(const NodeImport& node, ReadPool& pool) {
     const Size2d in = pool.is_line ? Size2d{1, node.extent(0, 2)} : Size2d{node.extent(0, 2), node.extent(0, 3)};
     if (in.height < 1 || in.width < 1)

@@ -87,8 +87,8 @@ INTQ_INLINE std::vector<std::int32_t> codes_in_file(const FileTensor& tensor) {
     }
 }
 
-/// Inputs 1 and 2: scales and as many zero points, as they are in the file, before any shift. The type is that of the
-/// zero points; none without.
+/// Inputs 1 and 2: scales and as many zero points, as they are in the file, before any shift. The type is the zero
+/// points'; none without them.
 INTQ_INLINE OwnedQParams read_grid(NodeImport& node, const Dims& dims) {
     const FileTensor& scale = node.float_constant(1, "scale");
     if (scale.dims.size() > 1 || node.integer("block_size", 0) != 0)
@@ -126,7 +126,7 @@ INTQ_INLINE void leave_out_zeros(OwnedQParams& grid) {
         grid.zero_points.clear();
 }
 
-/// The grid as the library has it, whose codes are those of the file less a shift.
+/// The grid as the library has it, whose codes are the file's minus a shift.
 INTQ_INLINE OwnedQParams to_qparams(const OwnedQParams& grid, DType dtype, std::int32_t shift) {
     if (dtype == DType::uint8) dtype = DType::int8;
     OwnedQParams result = OwnedQParams::per_channel(grid.scales, grid.axis, dtype);
@@ -135,7 +135,7 @@ INTQ_INLINE OwnedQParams to_qparams(const OwnedQParams& grid, DType dtype, std::
     return result;
 }
 
-/// What attribute output_dtype says; none where it is left out.
+/// The type that attribute output_dtype names; none where it is left out.
 INTQ_INLINE DType output_dtype_of(NodeImport& node) {
     switch (const std::int64_t code = node.integer("output_dtype", 0)) {
         case 0:
@@ -167,7 +167,7 @@ INTQ_INLINE FileTensor codes_of_constant(const FileTensor& real, const OwnedQPar
     FileTensor result{.name = real.name, .dtype = dtype, .dims = real.dims, .data = {}};
     const auto* const bytes = static_cast<const std::byte*>(codes.data());
     result.data.assign(bytes, bytes + codes.bytes());
-    // Of int8 and uint8, the codes that differ by 128 differ in the highest bit.
+    // Codes of int8 and uint8 that differ by 128 differ in the highest bit.
     if (dtype == DType::uint8)
         for (std::byte& code : result.data) code ^= std::byte{uint8_shift};
     return result;
@@ -194,7 +194,7 @@ INTQ_INLINE void quantize_linear(NodeImport& node) {
     node.mark_codes(qparams, dtype, shift_of(dtype));
 }
 
-/// Codes of the file in real numbers, with what the library keeps of them.
+/// Codes of the file as real numbers, together with the codes as the library keeps them.
 INTQ_INLINE void dequantize_constant(NodeImport& node, const FileTensor& codes, const OwnedQParams& grid) {
     const std::vector<std::int32_t> values = codes_in_file(codes);
     if (grid.dtype != DType::none && grid.dtype != codes.dtype)
@@ -255,7 +255,7 @@ INTQ_INLINE std::int64_t bound_of_codes(const NodeImport& node, std::size_t i, D
     return codes_in_file(bound)[0];
 }
 
-/// Takes codes that are greater by a shift as they are, where int8 has them all; so 0 is among those of fewer bits.
+/// Takes codes that are greater by a shift as they are, where int8 has them all; codes of fewer bits then include 0.
 /// @return the shift that is left
 INTQ_INLINE std::int32_t without_shift(OwnedQParams& grid, std::int32_t shift) {
     const auto fits = [&](std::int64_t code) { return code + shift <= highest_code(grid.dtype); };

@@ -44,7 +44,7 @@ void reduce_sum(NodeImport& node);
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What is left of the extents; nothing where the rank is not known.
+/// The extents that are left; nothing where the rank is not known.
 INTQ_INLINE Dims reduced_dims(const Dims& dims, const std::vector<std::int64_t>& axes, bool keepdim) {
     if (!dims) return std::nullopt;
     const auto rank = static_cast<std::int64_t>(dims->size());
@@ -60,8 +60,8 @@ INTQ_INLINE Dims reduced_dims(const Dims& dims, const std::vector<std::int64_t>&
     return result;
 }
 
-/// Axes are an attribute up to the opset before `input_since`, an input from there on. No axes are all of them, unless
-/// noop_with_empty_axes says that they are none.
+/// Axes are an attribute up to the opset before `input_since`, an input from there on. No axes mean all of them, unless
+/// noop_with_empty_axes is set.
 INTQ_INLINE void reduce(NodeImport& node, const nn::Function& function, std::int64_t input_since) {
     const bool as_input = node.opset() >= input_since;
     node.expect_inputs(1, as_input ? 2 : 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators that give a value another shape: Flatten, Reshape, Squeeze, Unsqueeze. Layer: interop.
+// ONNX operators that change the shape of a value: Flatten, Reshape, Squeeze, Unsqueeze. Layer: interop.
 //
-// A file that was exported for one batch size says that size in its shapes. Where the first axis keeps its extent, the
+// A file that was exported for one batch size has that size in its shapes. Where the first axis keeps its extent, the
 // model keeps it for any batch.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_RESHAPE_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_RESHAPE_HPP
@@ -21,18 +21,18 @@ class NodeImport;
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The axes before `axis` become one, and the others another. Of axis 1 it is nn::Flatten.
+/// The axes before `axis` become one, and the others another. For axis 1 it is nn::Flatten.
 void flatten(NodeImport& node);
 
-/// To (N, -1), in each of the forms that exporters write, it is nn::Flatten; to another shape a function.
+/// To (N, -1), in any form that exporters write, it is nn::Flatten; to another shape, a function.
 void reshape(NodeImport& node);
 
 void squeeze(NodeImport& node);
 void unsqueeze(NodeImport& node);
 
-/// Makes the node's output of a value, reshaped to the extents `dims`; one of them may be unknown.
+/// Sets the node's output to a value that is reshaped to `dims`, one of which may be unknown.
 ///
-/// @param keeps_batch  the first axis is that of the value: with all others known it is what is left, for any batch
+/// @param keeps_batch  the first axis is the value's: with all others known it is the remainder, for any batch
 void call_reshape_of(NodeImport& node, graph::Node& x, std::vector<index_t> dims, bool keeps_batch);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -93,7 +93,7 @@ INTQ_INLINE void call_reshape(NodeImport& node, std::vector<index_t> dims, bool 
     call_reshape_of(node, node.value(0), std::move(dims), keeps_batch);
 }
 
-/// The extent of the input that a target's 0 stands for.
+/// The extent of the input that a target's 0 refers to.
 INTQ_INLINE index_t copied_extent(const NodeImport& node, std::size_t axis) {
     const Dims& from = node.dims(0);
     if (!from) return -1;
@@ -108,8 +108,8 @@ INTQ_INLINE bool keeps_first(const Dims& from, std::span<const std::int64_t> sha
     return from ? !from->empty() && dims[0] == (*from)[0] : shape[0] == 0 && dims[0] != 0;
 }
 
-/// A target as extents of the result: 0 is the input's extent where it stands for one, and -1 is computed where all
-/// else is known.
+/// A target as extents of the result: 0 is the input's extent where it refers to one, and -1 is computed where all
+/// others are known.
 INTQ_INLINE std::vector<index_t> target_dims(NodeImport& node, std::span<const std::int64_t> shape) {
     const bool zero_is_zero = node.opset() >= 14 && node.integer("allowzero", 0) != 0;
     const Dims& from = node.dims(0);
@@ -155,7 +155,7 @@ INTQ_INLINE void reshape(NodeImport& node) {
     std::vector<index_t> dims = target_dims(node, shape);
     const Dims& from = node.dims(0);
     const bool keeps_batch = keeps_first(from, shape, dims);
-    // (-1, everything else of a sample) keeps the batch as well.
+    // (-1, all other elements of a sample) keeps the batch as well.
     const bool leaves_batch = from && !from->empty() && !dims.empty() && shape[0] == -1 && sample_size(from) > 0 &&
                               product_of(dims, 1, dims.size()) == sample_size(from);
     const bool is_flat = dims.size() == 2 && (!from || from->size() > 1);
@@ -164,7 +164,7 @@ INTQ_INLINE void reshape(NodeImport& node) {
     call_reshape(node, std::move(dims), keeps_batch || leaves_batch);
 }
 
-/// Squeeze and Unsqueeze leave the batch where it is, unless they take it away or put an axis before it.
+/// Squeeze and Unsqueeze leave the batch in place, unless they remove it or put an axis before it.
 INTQ_INLINE void call_with_axes(NodeImport& node,
                                 std::vector<index_t> (*dims_of)(NodeImport&, const std::vector<index_t>&)) {
     if (!node.dims(0)) throw Error("the rank of the input is not known");

@@ -47,7 +47,7 @@ void resize(NodeImport& node);
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The rule of a Resize: one of PyTorch's, as its exporter writes them, or ONNX's default.
+/// The rule of a Resize: one of PyTorch's, as its exporter writes it, or ONNX's default.
 INTQ_INLINE nn::float_operators::Resize resize_rule_of(NodeImport& node) {
     using nn::float_operators::Resize;
     const std::string mode = node.text("mode", "nearest");
@@ -65,7 +65,7 @@ INTQ_INLINE nn::float_operators::Resize resize_rule_of(NodeImport& node) {
                 " is not supported");
 }
 
-/// Numbers for the axes that the attribute `axes` names, as numbers for all four; the others have those of `others`.
+/// Numbers for the axes that the attribute `axes` names, as numbers for all four; the other axes take `others`.
 template <class T> std::vector<T> for_all_axes(NodeImport& node, std::vector<T> numbers, std::vector<T> others) {
     if (node.raw_attribute("axes") == nullptr || numbers.empty()) return numbers;
     if (node.opset() < 18)
@@ -95,7 +95,7 @@ INTQ_INLINE void resize(NodeImport& node) {
         for_all_axes<std::int64_t>(node, constant_integers(node, 3, "sizes"), {dims.begin(), dims.end()});
     dims[2] = dims[3] = -1;
     if (!sizes.empty()) {
-        // An exporter writes the number of samples as Shape gives it, which may not be known.
+        // An exporter takes the number of samples from Shape, which may not be known.
         const auto stays = [&](std::size_t axis) {
             return sizes[axis] == dims[axis] || (dims[axis] < 0 && sizes[axis] > 0);
         };

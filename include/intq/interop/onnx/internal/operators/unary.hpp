@@ -15,13 +15,13 @@
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A function with a module of its own and no attribute.
+/// A function that has a module and no attribute.
 template <TableFunction function> void unary_module(NodeImport& node) {
     node.expect_inputs(1, 1);
     node.call_module(std::make_shared<nn::UnaryLayer<function>>(), {node.value(0)}, node.dims(0));
 }
 
-/// A function that PyTorch has no module for.
+/// A function without a module in PyTorch.
 template <TableFunction function> void unary_function(NodeImport& node) {
     node.expect_inputs(1, 1);
     node.call_function(nn::unary_function<function>, {node.value(0)}, node.dims(0));
@@ -38,11 +38,11 @@ template <TableFunction function> void unary_with_alpha(NodeImport& node) {
 void relu(NodeImport& node);
 void clip(NodeImport& node);
 
-/// Of a value and a constant of one element: a clip with one bound.
+/// For a value and a constant of one element: a clip with one bound.
 void minimum(NodeImport& node);
 void maximum(NodeImport& node);
 
-/// clamp(alpha·x + beta, 0, 1) with beta = 1/2, the default; PyTorch's is the one of alpha = 1/6.
+/// clamp(alpha·x + beta, 0, 1) with beta = 1/2, the default; PyTorch's has alpha = 1/6.
 void hard_sigmoid(NodeImport& node);
 
 void gelu(NodeImport& node);
@@ -76,7 +76,7 @@ INTQ_INLINE void relu(NodeImport& node) {
     node.call_module(std::make_shared<nn::ReLU>(), {node.value(0)}, node.dims(0));
 }
 
-/// A limit of Clip. A limit that no finite number crosses is none.
+/// A limit of Clip. A limit that no finite number crosses does not count.
 INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t i, const char* what, float none) {
     if (!node.has_input(i)) return std::nullopt;
     const FileTensor& tensor = node.constant(i, what);
@@ -88,7 +88,7 @@ INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t 
                     : (values[0] <= none ? std::nullopt : std::optional(values[0]));
 }
 
-/// Input x of the node between bounds, as the module or function that is nearest.
+/// Input x of the node between bounds, by the closest module or function.
 INTQ_INLINE void keep_between(NodeImport& node, std::size_t x, std::optional<float> low, std::optional<float> high) {
     const bool from_zero = low && *low == 0.0f;
     nn::ModulePtr module;
@@ -127,7 +127,7 @@ INTQ_INLINE std::pair<std::size_t, float> bound_beside(const NodeImport& node) {
     return {1 - c, values[0]};
 }
 
-/// A bound that no finite number crosses is none.
+/// A bound that no finite number crosses does not count.
 INTQ_INLINE std::optional<float> some_bound(float bound) {
     return std::fabs(bound) < (std::numeric_limits<float>::max)() ? std::optional(bound) : std::nullopt;
 }

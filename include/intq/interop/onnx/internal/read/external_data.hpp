@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tensors whose bytes lie in a file beside the model: model.onnx.data. Layer: interop.
+// Tensors whose bytes are in a file beside the model: model.onnx.data. Layer: interop.
 //
 // A model names these files, so a name that leads out of the model's folder is refused before anything is opened.
 // Source   https://github.com/onnx/onnx/blob/main/docs/ExternalData.md
@@ -29,19 +29,18 @@ using ExternalEntries = std::vector<std::pair<std::string, std::string>>;
 /// Reads the files beside one model.
 ///
 /// A location is a path below the model's folder: relative, without "..", and without a symbolic link that leads out
-/// of the folder. What it names must be a regular file. All tensors together may read a file max_external_reads times
-/// over.
+/// of the folder. It must name a regular file. All tensors together may read a file max_external_reads times over.
 class ExternalData {
 public:
-    /// @param folder  that of the model; none for a model in memory, which can have no files beside it
+    /// @param folder  the model's; none for a model in memory, which cannot have files beside it
     explicit ExternalData(std::optional<std::filesystem::path> folder = std::nullopt) : folder_(std::move(folder)) {}
 
     /// The bytes of a tensor.
     ///
     /// @param size  as many as its dims and its dtype say
     /// @throws Error that does not name the tensor: a model in memory; no location, or one outside the folder; a file
-    ///         that is missing, not regular or too short; an offset or a length that is not a number, or another length
-    ///         than `size`; more bytes than the file may be read for
+    ///         that is missing, not regular or too short; an offset or a length that is not a number; a length other
+    ///         than `size`; more bytes in total than a file may be read for
     std::vector<std::byte> read(const ExternalEntries& entries, std::size_t size);
 
 private:
@@ -102,7 +101,7 @@ INTQ_INLINE ExternalData::File& ExternalData::open(const std::string& location) 
         throw Error("its data lies in the file " + in_quotes(location) +
                     ", and a model in memory has no files beside it; read the model from its folder, or save it with "
                     "its data inside");
-    // An embedded zero would end the name for the system, and not for the check.
+    // An embedded zero would end the name for the system, but not for the check.
     const std::filesystem::path relative(location);
     if (location.empty() || location.find('\0') != std::string::npos || !stays_below(relative))
         throw Error("its data lies in the file " + in_quotes(location) +

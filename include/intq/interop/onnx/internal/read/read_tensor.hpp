@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Reads an ONNX TensorProto, whose data may stand in one of several fields, or in a file beside the model. Layer:
-// interop.
+// Reads an ONNX TensorProto, whose data may be in one of several fields, or in a file beside the model. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_READ_READ_TENSOR_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_READ_READ_TENSOR_HPP
 
@@ -31,7 +30,7 @@ struct ElementType {
 };
 const ElementType& element_type(std::int64_t code);
 
-/// What a TensorProto holds before it is checked.
+/// The contents of a TensorProto before they are checked.
 struct RawTensor {
     std::string name;
     std::int64_t type = 0, location = 0;
@@ -45,7 +44,7 @@ struct RawTensor {
 
 /// Reads the current field of a message as a name.
 ///
-/// @throws Error for a name that is longer than max_name
+/// @throws Error for a name longer than max_name
 std::string read_name(ProtobufReader& fields);
 
 RawTensor read_raw_tensor(ProtobufReader fields);
