@@ -17,17 +17,16 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Makes an ONNX model of a float model, which is traced unless it is a graph, or of a prepared one, which is converted
-/// first, or of what convert_fx() with kernels gave. The model stays as it is.
+/// Makes an ONNX model of a float model, which is traced unless it is a graph, of a prepared one, which is converted
+/// first, or of a model that convert_fx() made with kernels. The model stays as it is.
 ///
-/// @param args  one tensor for each input. A prepared model whose shapes are known takes none, and neither does a
-///              converted one.
+/// @param args  one tensor for each input; none for a prepared model whose shapes are known, or for a converted one
 /// @throws Error as export_graph(), export_quantized() and convert_fx() do
 Model export_model(nn::Module& model, std::span<const Tensor> args, const ExportOptions& options = {});
 
 /// The same as a file, which appears complete or not at all: the documents' export_to_onnx.
 ///
-/// @throws Error as write_model() does, too
+/// @throws Error also as write_model() does
 void export_to_onnx(nn::Module& model, std::span<const Tensor> args, const std::filesystem::path& f,
                     const ExportOptions& options = {}, const WriteOptions& write = {});
 void export_to_onnx(nn::Module& model, const Tensor& args, const std::filesystem::path& f,

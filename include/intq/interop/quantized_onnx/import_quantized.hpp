@@ -19,21 +19,21 @@ namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
 struct QuantizedImportOptions {
-    /// Whose integers the model is to compute with.
+    /// The target whose integers the model computes.
     arith::PolicyRecord target = target::fp32::policy;
-    /// One for each input of the file, whose extents the file leaves open. Without them an open extent of axis 0 is 1,
-    /// and another one is refused.
+    /// One for each input of the file, for the extents that the file leaves open. Without them an open extent of axis 0
+    /// is 1, and any other is refused.
     std::vector<Tensor> example_inputs{};
 };
 
 /// Makes a converted model of a quantized file.
 ///
-/// Scales, zero points, weight codes and bias codes are those of the file. An operator between codes computes on them;
-/// another one stays in float, and lower() names it where that cannot be. What the file fuses into one quantized value
-/// (a convolution with an add and a relu behind it) becomes one step where the target has it.
+/// Scales, zero points, weight codes and bias codes are the file's. An operator between codes computes on them; other
+/// operators stay in float, and lower() names those that cannot. Operators that the file fuses into one quantized value
+/// (a convolution with an add and a relu behind it) become one step where the target has it.
 ///
-/// @throws Error naming the node: what import_model() refuses; a weight with a zero point; a batch norm behind the
-///         codes of a weight; what the target does not take
+/// @throws Error naming the node: one that import_model() refuses; a weight with a zero point; a batch norm behind the
+///         codes of a weight; an operator that the target does not take
 quantization::QuantizedGraph import_quantized(const Model& model, const QuantizedImportOptions& options = {});
 
 /// Reads and imports a file; messages begin with the path.
@@ -136,14 +136,14 @@ private:
         return {"import_quantized: %" + node.name(), why};
     }
 
-    /// Fusing must not change what codes stand for.
+    /// Fusing must not change the meaning of codes.
     void keep_whole_weights() {
         for (const auto& [name, codes] : imported_.layers) weights_[name] = codes.weight.clone();
     }
     void check_weights() const {
         for (const auto& [name, weight] : weights_) {
             const auto* layer = dynamic_cast<const nn::Weighted*>(&prepared_->find(name));
-            if (layer == nullptr) continue;  // it stands in no slot any more
+            if (layer == nullptr) continue;  // it is no longer in a slot
             const auto now = layer->weight().flat<float>(), then = weight.flat<float>();
             if (!std::equal(now.begin(), now.end(), then.begin(), then.end()))
                 throw Error("import_quantized: " + name,
@@ -169,7 +169,7 @@ private:
     }
     bool is_quantizer(const graph::Node& node) const { return quantizer_of(node) != nullptr; }
 
-    /// Whether the operator's value is read by nothing but one quantizer, perhaps through a relu that it takes.
+    /// Whether only one quantizer reads the operator's value, perhaps through a relu that the operator takes.
     bool ends_in_quantizer(const graph::Node& node, const QuantizedOperator& row) const {
         if (node.users().size() != 1) return false;
         const graph::Node& user = *node.users()[0];
@@ -200,7 +200,7 @@ private:
             case Role::item: {
                 const bool is_taken_in = !operands.empty() && takes_in_.count(operands[0]) != 0;
                 if (!all_on_grid && !is_taken_in) return;
-                // A number of its own, such as the 6 of a relu6, that no quantizer rounds stays as it is, in float.
+                // A number that no quantizer rounds, such as the 6 of a relu6, stays as it is, in float.
                 if (row.grid_use != nullptr && !is_taken_in && !ends_in_quantizer(node, row)) return;
                 if (all_on_grid) on_grid_[&node] = on_grid_.at(operands[0]);
                 return prepared_->mark_quantized(node);
@@ -230,7 +230,7 @@ private:
         if (codes != nullptr) on_grid_[codes] = quantizer_of(*codes);
     }
 
-    /// An operator with a constant for each channel, which the file holds in float: one code a channel, the largest.
+    /// An operator with a constant for each channel, which the file holds in float: one code per channel, the largest.
     bool place_norm(const graph::Node& node, const QuantizedOperator& row) {
         if (imported_.constant_norms.count(node.target()) == 0 || !ends_in_quantizer(node, row)) return false;
         const auto layer =
@@ -247,7 +247,7 @@ private:
         return true;
     }
 
-    /// A layer whose weight is given as codes, with the quantizer of that.
+    /// A layer whose weight the file holds as codes, with the weight's quantizer.
     bool place_layer(const graph::Node& node, const QuantizedOperator& row) {
         if (row.as_layer != nullptr) return place_norm(node, row);
         const auto codes = imported_.layers.find(node.target());
@@ -287,7 +287,7 @@ private:
         return refusal(placeholder, "the file leaves the shape of this input open; give example_inputs");
     }
 
-    /// The step with the codes of the file as they are.
+    /// The step with the codes as they are in the file.
     quantization::StepPtr with_given_codes(const quantization::QuantizedGraph& quantized,
                                            const quantization::QuantizedNode& node,
                                            const quantization::WeightedStep& step, const LayerCodes& codes) const {
@@ -299,7 +299,7 @@ private:
                         "its bias asks for a larger scale of the weight, which a transposed layer of a file cannot be "
                         "given");
         if (!step.spread) {
-            // Where a bias asks for a larger scale of the weight, convert would choose other codes.
+            // Where a bias needs a larger scale of the weight, convert would choose other codes.
             given->weight_qparams = *codes.grid;
             const Tensor weight = codes.weight.reshape(step.weight.shape());
             given->weight = quantize(weight, given->weight_qparams, options_.target.quantize);
@@ -317,7 +317,7 @@ private:
         return given;
     }
 
-    /// Elements of an input that a file may ask for, on which the model is run once.
+    /// The most elements of an input that a file may demand; the model is run on them once.
     static constexpr index_t largest_example = index_t{1} << 22;
 
     const Model& file_;
@@ -325,7 +325,7 @@ private:
     ImportedModel imported_;
     std::shared_ptr<PreparedModel> prepared_;
     std::map<std::string, Tensor> weights_;
-    /// Nodes whose values are codes, with the quantizer that says their grid.
+    /// Nodes whose values are codes, with the quantizer that holds their grid.
     std::map<const graph::Node*, const quantization::Quantizer*> on_grid_;
     std::set<const graph::Node*> takes_in_;  // operators on codes that take in the relu behind them
 };

@@ -17,7 +17,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// The grid on which a number that the file holds in float is one code, exactly or to an ULP.
 ///
 ///     mul, and fp32     s = |c|, the code is ±1
-///     add, sub          s = |c| / qmax, the code is ±qmax: their operands lose the bits that their scales differ by
+///     add, sub          s = |c| / qmax, the code is ±qmax: their operands lose the bits by which their scales differ
 ///
 /// @param dtype  of the other operand
 OwnedQParams grid_of_number(double number, OpKind op, const arith::PolicyRecord& target, DType dtype);

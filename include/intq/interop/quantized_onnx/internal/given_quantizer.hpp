@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The quantizer of a grid that a file gives. Layer: interop (docs/onnx.md).
+// The quantizer of a grid from a file. Layer: interop (docs/onnx.md).
 #ifndef INTQ_INTEROP_QUANTIZED_ONNX_INTERNAL_GIVEN_QUANTIZER_HPP
 #define INTQ_INTEROP_QUANTIZED_ONNX_INTERNAL_GIVEN_QUANTIZER_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Quantizers behind what only moves or chooses values, put in front of it. Layer: interop (docs/onnx.md).
+// Quantizers behind operators that only move or choose values, put in front of these. Layer: interop (docs/onnx.md).
 #ifndef INTQ_INTEROP_QUANTIZED_ONNX_INTERNAL_MOVED_QUANTIZERS_HPP
 #define INTQ_INTEROP_QUANTIZED_ONNX_INTERNAL_MOVED_QUANTIZERS_HPP
 
@@ -10,13 +10,13 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Puts the quantizer that the values of an operator lead to right behind the operator, where moves, maxima and bounds
-/// alone stand between.
+/// Puts the quantizer that the values of an operator lead to right behind the operator, where only moves, maxima and
+/// bounds are in between.
 ///
 ///     QuantizeLinear(move(x)) = move(QuantizeLinear(x)),  QuantizeLinear(max(x, y)) = max of both codes
 ///
-/// So the codes are those of the file. A quantizer of single channels stays, because a move may change their axis; so
-/// do those of different grids.
+/// Thus the codes are the file's. A per-channel quantizer stays, because a move may change its axis; so do quantizers
+/// of different grids.
 void quantize_before_moves(quantization::PreparedModel& model, const arith::PolicyRecord& target);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -85,7 +85,7 @@ private:
         return name == "relu" || name == "relu6" ? *node.users()[0] : node;
     }
 
-    /// The call of the quantizer whose grid all readers of a value have, behind what passes codes; null without one.
+    /// The call of the quantizer whose grid all readers of a value have, behind operators that pass codes; or null.
     const graph::Node* leads_to(const graph::Node& node) {
         const graph::Node* found = nullptr;
         for (const graph::Node* user : node.users()) {

@@ -21,11 +21,11 @@ inline namespace INTQ_HOSTED_ABI {
 
 class QuantizedExporter;
 
-/// Writes a step as an operator on codes, where there is one that computes what the step does: int8 in, int8 out, for a
-/// target that requantizes as ONNX Runtime, and no clamp inside the range of the codes. What moves codes is written as
+/// Writes a step as an operator on codes, where one computes the same as the step: int8 in, int8 out, for a target that
+/// requantizes as ONNX Runtime does, and no clamp inside the range of the codes. A step that moves codes is written as
 /// the operator itself.
 ///
-/// @return false where the step must stand between DequantizeLinear and QuantizeLinear
+/// @return false where the step must be between DequantizeLinear and QuantizeLinear
 bool write_operator_form(QuantizedExporter& exporter, const quantization::QuantizedNode& node);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -73,7 +73,7 @@ namespace detail {
 
 using quantization::QuantizedNode;
 
-/// Whether a clamp cuts no code off: its bounds are those of the dtype.
+/// Whether a clamp cuts no code off: its bounds are the dtype's.
 INTQ_INLINE bool cuts_nothing(Activation activation, const OwnedQParams& grid) {
     const std::int64_t zero = grid.zero_points.empty() ? 0 : grid.zero_points[0];
     if (activation == Activation::none) return true;
@@ -122,7 +122,7 @@ private:
                graph_.output(node_).qparams == graph_.input(node_, 0).qparams;
     }
 
-    /// The operator on codes of a step that has its operator in float.
+    /// The operator on codes for a step whose operator is in float.
     std::string word_on_codes() const {
         const std::string name = operator_of_call(node_.step_as<quantization::FloatBackedStep>().call());
         const graph::OperatorRow* const row = graph::find_operator_row(name);
@@ -169,11 +169,11 @@ private:
             return write_conv(layer, conv->window(), conv->options().groups, true);
         if (dynamic_cast<const nn::Linear*>(step.layer.get()) == nullptr) return false;
         const bool has_bias = !layer.bias_codes.empty();
-        if (has_bias && graph_.input(node_, 0).shape.rank != 2) return false;  // QGemm multiplies matrices alone
+        if (has_bias && graph_.input(node_, 0).shape.rank != 2) return false;  // QGemm only multiplies matrices
         return has_bias ? write_gemm(layer) : write_matmul(layer);
     }
 
-    /// The codes of the weight with their scale and zero point, which has no axis here: it is that of the channels.
+    /// The codes of the weight with their scale and zero point, without an axis here: it is always the channels'.
     std::vector<std::string> weight(const LayerCodes& layer, bool exchanges) {
         OwnedQParams grid = *layer.grid;
         const Tensor real = exchanges ? exports::exchanged(layer.weight) : layer.weight;
@@ -236,7 +236,7 @@ private:
         const nn::Module* const module = node_.step_as<quantization::FloatBackedStep>().call().module.get();
         if (const auto* pool = dynamic_cast<const nn::AvgPool2d*>(module);
             pool != nullptr && graph_.input(node_, 0).shape.rank == 4 && pool->window().dilation == Size2d{1, 1}) {
-            // ONNX Runtime's operator divides by the whole window where it reaches beyond padding that counts.
+            // ONNX Runtime's operator divides by the whole window also where it reaches beyond padding that counts.
             if (!(node_.step_as<quantization::AvgPoolStep>().written() == Padding2d{})) return false;
             const ExportedCall call = exporter_.call_on_codes(node_);
             begin();
@@ -252,7 +252,7 @@ private:
         return finish_with_output({integer_attribute("channels_last", 0)});
     }
 
-    /// Of one input, with the output's grid behind it.
+    /// An operator of one input, followed by the output's grid.
     bool finish_with_output(std::vector<Attribute> attributes) {
         std::vector<std::string> inputs = operand(0);
         append(inputs, {grid_.scale, grid_.zero_point});

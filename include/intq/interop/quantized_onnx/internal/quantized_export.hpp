@@ -15,10 +15,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// Makes an ONNX model of a converted one.
 ///
 /// Weights are written as their codes, biases as the int32 codes of the accumulator where they fit. Target, march and
-/// the grid of each value stand in the file's metadata.
+/// the grid of each value are in the file's metadata.
 ///
-/// @throws Error naming the node: an operator that has no ONNX operator, a custom module, codes that do not use the
-///         whole range of their dtype, and what the options refuse
+/// @throws Error naming the node: an operator without an ONNX operator, a custom module, codes that do not use the
+///         whole range of their dtype, and whatever the options refuse
 Model export_quantized(const quantization::QuantizedGraph& quantized, const ExportOptions& options = {});
 
 }  // namespace INTQ_HOSTED_ABI

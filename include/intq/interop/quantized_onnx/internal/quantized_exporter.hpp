@@ -30,7 +30,7 @@ class QuantizedExporter;
 
 /// Writes a step as an operator on codes.
 ///
-/// @return false where there is none, so that the step stays in float between DequantizeLinear and QuantizeLinear
+/// @return false where no such operator exists: the step stays in float between DequantizeLinear and QuantizeLinear
 using WriteOnCodes = bool (*)(QuantizedExporter& exporter, const quantization::QuantizedNode& node);
 
 /// Writes the steps of a converted model.
@@ -48,12 +48,12 @@ public:
     const std::string& codes(int tensor) const { return codes_.at(tensor); }
     const GridNames& grid(int tensor) const { return grids_.at(tensor); }
     bool has_codes(int tensor) const { return codes_.count(tensor) != 0; }
-    /// The value that holds the real numbers of a tensor; its codes are dequantized once for all readers.
+    /// The value that holds a tensor's real numbers; its codes are dequantized once for all readers.
     const std::string& real(int tensor);
 
     /// The call of a step on real numbers, with the values of its inputs.
     ExportedCall call_of(const quantization::QuantizedNode& node);
-    /// The same on the codes of its inputs, of a step that moves them.
+    /// The same on the codes of its inputs, for a step that moves them.
     ExportedCall call_on_codes(const quantization::QuantizedNode& node);
     /// The grid of a node's output, which the initializers are named after.
     GridNames add_output_grid(const quantization::QuantizedNode& node, const std::string& name);
@@ -81,7 +81,7 @@ private:
     int next_constant_ = 0;
 };
 
-/// The name of a step's node in the file: that of its module, or of the node of the graph.
+/// The name of a step's node in the file: its module's name, or the graph node's.
 const std::string& name_of_step(const quantization::QuantizedNode& node);
 /// The operator of a call, as graph/operator_rows.hpp names it.
 std::string operator_of_call(const quantization::FloatCall& call);
@@ -156,7 +156,7 @@ INTQ_INLINE void check_whole_range(const QuantizedTensor& tensor) {
                     ", and QuantizeLinear clamps to the whole range of " + name_of(grid.dtype));
 }
 
-/// The bias in codes of the accumulator; empty where one is no int32 code.
+/// The bias in codes of the accumulator; empty where one does not fit int32.
 INTQ_INLINE std::vector<std::int32_t> bias_codes_of(const QuantizedGraph& quantized, const QuantizedNode& node,
                                                     const quantization::WeightedStep& step) {
     if (!step.bias_codes.empty()) return step.bias_codes;
@@ -238,7 +238,7 @@ INTQ_INLINE const std::string& QuantizedExporter::real(int tensor) {
     const auto known = real_.find(tensor);
     if (known != real_.end()) return known->second;
     if (const auto constant = constants_.find(tensor); constant != constants_.end())
-        // Written where it is first read, by the name that the import gives to such.
+        // Written where it is first read, under the name that the import uses for it.
         return real_[tensor] = writer_->add_parameter(
                    to_file_tensor("constant_" + std::to_string(next_constant_++), constant->second->value()));
     const std::string name = writer_->node_name(names_.at(tensor) + "_dequantize");
@@ -351,7 +351,7 @@ INTQ_INLINE void QuantizedExporter::write_node(const QuantizedNode& node) {
     if (write_on_codes_ != nullptr && write_on_codes_(*this, node)) return;
     const WrittenCall written = write_call(call_of(node), *writer_);
     if (written.values.size() != 1) throw Error(describe_step(node), "an operator with several outputs is not written");
-    // An accumulator is a real number in the file: the operator in float gives it.
+    // An accumulator is a real number in the file: the output of the operator in float.
     if (output.dtype == DType::float32 || output.dtype == DType::int32) {
         real_[node.output] = written.values[0];
         return;
