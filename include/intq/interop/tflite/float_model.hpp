@@ -2,8 +2,8 @@
 //
 // From a TFLite model of real numbers to a graph of intq's modules. Layer: interop (docs/design.md section 2).
 //
-// The model is written as an ONNX model first, so that the operators in float have one meaning in the library. Images
-// become (N, C, H, W): the last axis of every tensor comes second, and constants and axes follow.
+// The model is first written as an ONNX model, so that the operators in float have one meaning in the library. Images
+// become (N, C, H, W): the last axis of every tensor comes second; constants and axes are moved accordingly.
 #ifndef INTQ_INTEROP_TFLITE_FLOAT_MODEL_HPP
 #define INTQ_INTEROP_TFLITE_FLOAT_MODEL_HPP
 
@@ -20,11 +20,11 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// Makes a float model of a TFLite model whose tensors are float32, in evaluation mode.
 ///
-/// Its inputs and outputs have the last axis of the file's second: (N, H, W, C) becomes (N, C, H, W). Modules are named
+/// In its inputs and outputs the file's last axis comes second: (N, H, W, C) becomes (N, C, H, W). Modules are named
 /// after the tensors that they write.
 ///
 /// @throws Error naming the operator by position, name and reason: one that is not in the table of float_model.hpp, a
-///         tensor of another type, constants that are copied beyond `limits`, or what onnx::import_model() refuses
+///         tensor of another type, constants copied beyond `limits`, or an operator that onnx::import_model() refuses
 std::shared_ptr<graph::GraphModule> import_float_model(const Model& model, const Limits& limits = {});
 
 /// Reads and imports a file; messages begin with the path.

@@ -26,7 +26,7 @@ struct ProgramEnd {
     std::string name;
     std::vector<index_t> dims;  // in TFLite's order: NHWC
     OwnedQParams qparams{};     // of codes
-    bool is_real = false;       // the model has float32 there: an input is quantized by quantize_input()
+    bool is_real = false;       // the model has float32 here: an input is quantized by quantize_input()
 };
 
 struct ImportedProgram {
@@ -34,24 +34,24 @@ struct ImportedProgram {
     std::vector<ProgramEnd> inputs, outputs;
 };
 
-/// What a caller tells an import.
+/// The options of an import.
 struct ImportOptions {
     Limits limits{};
     /// Bounds of the codes of inputs, and of tensors that operators write, by name. A proof that sums stay in 32 bits
-    /// then takes the codes to be inside of them. Each run compares, and ends in an Error that names the tensor where
-    /// one is outside. Bounds contain 0 and the zero point.
+    /// then relies on them. Each run compares the codes, and ends in an Error that names the tensor where one is out of
+    /// bounds. Bounds contain 0 and the zero point.
     StatedBounds bounds{};
 };
 
-/// Makes a program of a model whose activations are int8 or int16 codes, by the multipliers that TFLite derives.
+/// Makes a program of a model whose activations are int8 or int16 codes, with the multipliers that TFLite derives.
 ///
 /// Instructions are named after the tensors that they write. The batch of the program is the first extent of the
 /// model's inputs. An input of real numbers must be read by one QUANTIZE; the program takes its codes.
 ///
 /// @param table  kernels of target::litert, target::tflite or target::tflite_single_rounding; must outlive the program.
-///               litert gives the bytes of LiteRT's reference kernels
+///               litert computes the bytes of LiteRT's reference kernels
 /// @throws Error naming the operator by position, name and reason: one that is not in operators.hpp, a type, shape or
-///         option that a program cannot compute with the same bytes, sums that could leave their bits, bounds of a
+///         option that a program cannot compute with the same bytes, sums that could exceed their bits, bounds of a
 ///         tensor that does not exist, or numbers beyond the limits
 ImportedProgram import_program(const Model& model, const kernels::KernelTable& table,
                                const ImportOptions& options = {});
@@ -104,7 +104,7 @@ INTQ_INLINE const TfliteOperator* find_operator(const FileOperator& op) {
     return row == std::end(tflite_operators) ? nullptr : row;
 }
 
-/// `operator 3 of 12 (CONV_2D "conv1")`, named after what it writes.
+/// `operator 3 of 12 (CONV_2D "conv1")`, named after the tensor that it writes.
 INTQ_INLINE std::string describe_operator(const Model& model, const FileOperator& op) {
     const bool is_custom = op.code == custom_code && !op.custom.empty();
     std::string name = is_custom ? "custom operator " + in_quotes(op.custom) : operator_name(op.code);
@@ -125,7 +125,7 @@ public:
 
     ImportedProgram run() {
         check_sizes();
-        // Before an operator, because a wrong name leaves it without its bounds.
+        // Before any operator, because a wrong name leaves one without its bounds.
         check_bounds([&](std::string_view name) { return is_written(name); });
         for (const std::int32_t index : model_.inputs) add_input(index);
         for (const FileOperator& op : model_.operators) {
@@ -154,7 +154,7 @@ private:
         return first.dims[0];
     }
 
-    /// Of what inputs and operators write: the file says their shapes without holding them.
+    /// Checks the sizes of tensors that inputs and operators write: the file holds their shapes, but not their data.
     void check_sizes() const {
         index_t total = 0;
         const auto check_tensor = [&](std::int32_t index) {
@@ -180,7 +180,7 @@ private:
                });
     }
 
-    /// Bounds that find no tensor are not those of the model.
+    /// Bounds that find no tensor do not belong to the model.
     template <class Finds> void check_bounds(Finds finds) const {
         for (const auto& [name, bounds] : state_.bounds)
             if (!finds(name))
@@ -217,7 +217,7 @@ private:
             written = quantizer.outputs[0];
         }
         const FileTensor& codes = tensor(written);
-        // A node that writes the codes gives their qparams and shape, as of any operator.
+        // A node that writes the codes supplies their qparams and shape, as for any operator.
         FileOperator writes;
         writes.outputs = {written};
         const OperatorImport node(state_, writes, "input");
@@ -251,7 +251,7 @@ private:
         row->import(node);
     }
 
-    /// Whole numbers that a model computes are shapes of a RESHAPE, whose output says its own.
+    /// Whole numbers that a model computes are shapes for a RESHAPE, whose output has its own shape.
     bool computes_shapes(const FileOperator& op) const {
         return !op.outputs.empty() && std::all_of(op.outputs.begin(), op.outputs.end(), [&](std::int32_t index) {
             return index >= 0 && (tensor(index).dtype == DType::int32 || tensor(index).dtype == DType::int64);
@@ -274,7 +274,7 @@ private:
         OwnedQParams qparams;
         if (file.dtype != DType::float32) qparams = node.output_qparams();
         result_.outputs.push_back({std::string(file.name), file.dims, qparams, file.dtype == DType::float32});
-        // A real number stays where dequantize wrote it, whatever a reshape says of it.
+        // A real number stays where dequantize wrote it, whatever shape a reshape chooses.
         return file.dtype == DType::float32 ? made : node.reshaped(made, node.dims(), "output");
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a TFLite file may hold at most. A file of a few bytes must not take the memory of a large model. Layer: interop.
+// The limits of a TFLite file. A file of a few bytes must not take the memory of a large model. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_READ_LIMITS_HPP
 #define INTQ_INTEROP_TFLITE_READ_LIMITS_HPP
 
@@ -15,16 +15,16 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// Limits of an import, which a caller may change.
 struct Limits {
-    /// Bytes of a tensor that an operator writes, of the shape that the file says.
+    /// Bytes of a tensor that an operator writes, in the shape that the file holds.
     index_t tensor_bytes = index_t{1} << 30;
     /// Bytes of all these tensors together.
     index_t total_bytes = index_t{1} << 33;
     /// Bytes of weights that all operators together may copy, and bytes of the program's constants, beyond 64 times the
-    /// bytes of the file. Operators may share a weight, and each packs its own; a window has a table of its places.
+    /// bytes of the file. Operators may share a weight, but each packs its own; a window has a table of its places.
     index_t copied_bytes = index_t{1} << 28;
 };
 
-/// What these limits allow operators of a file to copy.
+/// The bytes that operators of a file may copy under these limits.
 inline std::uint64_t most_copied(const Limits& limits, const std::vector<std::byte>& file) noexcept {
     return static_cast<std::uint64_t>(limits.copied_bytes) + 64 * static_cast<std::uint64_t>(file.size());
 }

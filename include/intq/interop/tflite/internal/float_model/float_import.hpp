@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What an operator's row sees while a TFLite model of real numbers becomes an ONNX model. Layer: interop.
+// The view that an operator's row has while a TFLite model of real numbers becomes an ONNX model. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_FLOAT_MODEL_FLOAT_IMPORT_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_FLOAT_MODEL_FLOAT_IMPORT_HPP
 
@@ -55,20 +55,20 @@ public:
     /// The same with the axes of the file, as a reshape reads them.
     std::string in_file_order(std::size_t i = 0);
 
-    /// A constant; each gives its name.
+    /// Each adds a constant and returns its name.
     std::string floats(const char* what, std::vector<float> values, Dims dims);
     std::string whole(const char* what, const Integers& values);
     /// Elements of a float32 constant of the file.
     std::vector<float> elements(std::size_t i) const;
 
-    /// A node; gives the name of what it writes.
+    /// Adds a node, and returns the name of its output.
     std::string node(const char* op_type, std::vector<std::string> inputs,
                      std::vector<onnx::Attribute> attributes = {});
-    /// Moves axes; a permutation that leaves all in place is no node.
+    /// Moves axes; a permutation that leaves all in place adds no node.
     std::string permute(const std::string& name, const Integers& order);
-    /// The output's name, behind a fused activation.
+    /// Sets the output by name, behind a fused activation.
     void set(const std::string& name, FusedActivation activation = FusedActivation::none);
-    /// The same of a result with the axes in the order of the file.
+    /// The same for a result with the axes in the order of the file.
     void set_from_file_order(const std::string& name);
     FusedActivation activation(int field) const;
 
@@ -80,7 +80,7 @@ private:
 /// A constant whose axes are moved: axis i of the result is axis order[i].
 std::vector<float> moved(const std::vector<float>& values, const Dims& dims, const Integers& order);
 
-/// Where each axis of the library's order stands in the file's, and back.
+/// The position of each axis of the library's order in the file's, and back.
 Integers to_channels_second(std::size_t rank);
 Integers to_file_order(std::size_t rank);
 

@@ -119,7 +119,7 @@ INTQ_INLINE Dims image_dims(const FloatImport& node, std::size_t i) {
 
 INTQ_INLINE Integers pads_of(const Padding2d& p) { return {p.top, p.left, p.bottom, p.right}; }
 
-/// Weight, bias and window of a convolution, whose weight is given as (O, I/groups, KH, KW).
+/// Weight, bias and window of a convolution whose weight is (O, I/groups, KH, KW).
 INTQ_INLINE void convolve(FloatImport& node, const Window2d& window, std::int64_t groups, std::vector<float> weight,
                           Dims dims, int activation_field) {
     std::vector<std::string> inputs{node.value(), node.floats("weight", std::move(weight), std::move(dims))};
@@ -198,7 +198,7 @@ INTQ_INLINE void pool(FloatImport& node, const char* op_type) {
 INTQ_INLINE void average_pool_2d(FloatImport& node) { pool(node, "AveragePool"); }
 INTQ_INLINE void max_pool_2d(FloatImport& node) { pool(node, "MaxPool"); }
 
-// Axes that stay are moved into the order of the library behind the mean, unless they are there already.
+// The remaining axes are moved into the library's order behind the mean, unless they are in it already.
 INTQ_INLINE void mean(FloatImport& node) {
     const std::size_t rank = node.input().dims.size();
     Integers axes;
@@ -212,7 +212,7 @@ INTQ_INLINE void mean(FloatImport& node) {
     std::string y =
         node.node("ReduceMean", {node.value(), node.whole("axes", axes)}, {{"keepdims", std::int64_t{keeps ? 1 : 0}}});
     if (keeps) return node.set(y);
-    // What stays, in the order in which the result has it; and where the library wants it.
+    // The remaining axes, in the order of the result; and where the library wants them.
     Integers stays;
     for (const std::int64_t axis : to_channels_second(rank))
         if (!gone[static_cast<std::size_t>(axis)]) stays.push_back(axis);
@@ -297,7 +297,7 @@ INTQ_INLINE void concatenation(FloatImport& node) {
              node.activation(fields::Concatenation::activation));
 }
 
-/// The second input of PAD in ONNX's order: before all axes, then behind them.
+/// The second input of PAD in ONNX's order: the cells before every axis, then those behind.
 INTQ_INLINE std::string amounts_of(FloatImport& node) {
     const Integers amounts = node.integers(1);
     const std::size_t rank = node.input().dims.size();

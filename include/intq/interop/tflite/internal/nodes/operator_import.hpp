@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// What an operator's row sees of its operator while a TFLite model becomes a program: operands, constants, options, and
-// a program to write into. Long because a row asks all of it of one class. Layer: interop.
+// The view that an operator's row has of its operator while a TFLite model becomes a program: operands, constants,
+// options, and a program to write into. Long because a row gets all of it from one class. Layer: interop.
 //
 // TFLite's tensors are NHWC. A tensor of a program has the same bytes in the same order and the logical shape
-// (N, C, H, W): the last axis comes second. A reshape moves nothing; where an operator reads a tensor by another shape
-// than it was written with, its codes are copied.
+// (N, C, H, W): the last axis comes second. A reshape moves nothing; where an operator reads a tensor in another shape
+// than it was written in, its codes are copied.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_NODES_OPERATOR_IMPORT_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_NODES_OPERATOR_IMPORT_HPP
 
@@ -55,7 +55,7 @@ struct ProgramState {
         builder.limit_buffers(static_cast<index_t>(most_copied(most, *from.file)));
     }
 
-    /// States the bounds that the caller gave for the name, if any, of a tensor of the program.
+    /// States the caller's bounds for the name, if any, for a tensor of the program.
     void state_bounds(std::string_view name, std::int32_t tensor);
 
     const Model& model;
@@ -68,7 +68,7 @@ struct ProgramState {
     std::uint64_t copied = 0;           // bytes of weights
 };
 
-/// One operator. All functions throw Error, to which the caller adds which operator it was.
+/// One operator. All functions throw Error, to which the caller adds the operator.
 class OperatorImport {
 public:
     OperatorImport(ProgramState& state, const FileOperator& op, const char* name);
@@ -88,14 +88,14 @@ public:
     const FileTensor& output() const;
     /// Whether an operand is a constant of the file.
     bool is_constant(std::size_t i) const { return has(i) && input(i).is_constant(); }
-    /// Extents of an operand whose first one is that of the samples: a batch of one sample may be left out.
+    /// Extents of an operand, the first of which counts the samples: a batch of one sample may be left out.
     Dims dims(std::size_t i = 0) const { return batched(input(i)); }
     Dims output_dims() const { return batched(output()); }
-    /// How many axes dims() puts before those of the file.
+    /// How many axes dims() puts before the file's.
     int added_axes(std::size_t i = 0) const { return static_cast<int>(dims(i).size() - input(i).dims.size()); }
-    /// The program's tensor of an operand, by the shape of its own extents.
+    /// The program's tensor of an operand, in the shape of its own extents.
     std::int32_t x(std::size_t i = 0) { return shaped(i, dims(i)); }
-    /// The same by another shape of as many elements.
+    /// The same in another shape with as many elements.
     std::int32_t shaped(std::size_t i, const Dims& dims);
     /// The program's tensor of an operand as it was written.
     std::int32_t written(std::size_t i) const;
@@ -122,15 +122,15 @@ public:
 
     // --- results -----------------------------------------------------------------------------------------------------
 
-    /// Says which tensor of the program is the output, and checks that it has the type and the shape that the file
-    /// says: TFLite itself computes shapes anew.
+    /// Says which tensor of the program is the output, and checks it against the type and the shape in the file: TFLite
+    /// itself computes shapes anew.
     void set(std::int32_t tensor);
     /// The same for a tensor of the program that has the elements of another shape.
-    /// @param dims  what the operator makes
+    /// @param dims  the operator's output
     void set(std::int32_t tensor, Dims dims);
-    /// A copy of a tensor of the program by another shape of the same memory.
+    /// A copy of a tensor of the program, in another shape of the same memory.
     std::int32_t copy(std::int32_t tensor, const Shape& shape, const char* part, Layout layout = Layout::channels_last);
-    /// The same, unless the shape is that already.
+    /// The same, unless it has that shape already.
     std::int32_t reshaped(std::int32_t tensor, const Dims& dims, const char* part);
 
 private:
@@ -147,9 +147,9 @@ Shape program_shape(const Dims& dims);
 int program_axis(int axis, std::size_t rank);
 /// Elements of a constant int32 or int64 tensor of at most 64.
 std::vector<std::int64_t> constant_integers(const FileTensor& tensor);
-/// Throws where operators copied more of a file's constants than they may.
+/// Throws where operators copied more of a file's constants than allowed.
 void check_copied(std::uint64_t copied, const Limits& limits, const std::vector<std::byte>& file);
-/// The activation that an option says.
+/// The activation that an option names.
 FusedActivation fused_activation(const io::FlatTable& options, int field);
 /// An axis that may be counted from the end.
 int checked_axis(std::int64_t axis, std::size_t rank);
@@ -401,7 +401,7 @@ INTQ_INLINE void OperatorImport::set(std::int32_t tensor, Dims dims) {
         throw Error("the file gives its output the shape " + describe_dims(file.dims) + ", and it makes " +
                     describe_dims(dims));
     if (state_.bounds.find(file.name) != state_.bounds.end()) {
-        // Bounds are of the tensor that has their name, so a reshape, which only reads another one, writes it here.
+        // Bounds belong to the tensor of their name, so a reshape, which only reads another tensor, writes it here.
         const auto& known = state_.tensors;
         if (std::find(known.begin(), known.end(), tensor) != known.end())
             tensor = copy(tensor, program_shape(dims), nullptr);

@@ -19,7 +19,7 @@ template <class Options> ResizePlaces resize_places(const io::FlatTable& options
     return {options.flag(Options::align_corners), options.flag(Options::half_pixel)};
 }
 
-/// Throws for another mode of MIRROR_PAD than REFLECT.
+/// Throws for a mode of MIRROR_PAD other than REFLECT.
 void require_reflect(const io::FlatTable& options);
 
 /// Throws for a FULLY_CONNECTED whose weight is shuffled for one kind of CPU.

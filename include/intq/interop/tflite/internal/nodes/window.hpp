@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// TFLite's windows, as an operator's options and extents say them. Layer: interop.
+// TFLite's windows, from an operator's options and extents. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_NODES_WINDOW_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_NODES_WINDOW_HPP
 
@@ -13,7 +13,7 @@
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A window with the padding, SAME or VALID, that the option says.
+/// A window with the padding, SAME or VALID, that the option names.
 ///
 ///     total = max((ceil(in / stride) - 1)·stride + dilation·(kernel - 1) + 1 - in, 0), half of it before, rounded down
 ///
@@ -23,7 +23,7 @@ Window2d padded_window(const io::FlatTable& options, const Dims& in, Window2d wi
 /// The window of a convolution.
 ///
 /// @tparam Options  fields::Conv2D or fields::DepthwiseConv2D
-/// @param weight    its kernel stands in axes 1 and 2
+/// @param weight    its kernel is in axes 1 and 2
 template <class Options> Window2d conv_window(const io::FlatTable& options, const Dims& in, const Dims& weight) {
     const auto option = [&](int field, std::int32_t otherwise) { return options.number(field, otherwise); };
     return padded_window(options, in,
@@ -37,9 +37,9 @@ template <class Options> Window2d conv_window(const io::FlatTable& options, cons
 /// The window of an average or of a maximum.
 Window2d pool_window(const io::FlatTable& options, const Dims& in);
 
-/// Rows or columns around pixels that stand `stride` apart, so that a window without padding gives `out` of them.
+/// Rows or columns around pixels that are `stride` apart, so that a window without padding makes `out` of them.
 ///
-///     before = k - 1 - p,   after = out + p - 1 - (in - 1)·stride,   p cells of the result cut at its begin
+///     before = k - 1 - p,   after = out + p - 1 - (in - 1)·stride,   p cells cut at the beginning of the result
 struct Around {
     index_t before, after;
 };

@@ -54,7 +54,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
 
-/// Where element (o, i, y, x) of a layer's weight stands in the file.
+/// The position of element (o, i, y, x) of a layer's weight in the file.
 struct WeightOrder {
     Shape shape;  // (O, I, KH, KW)
     index_t out, in, row, column;
@@ -101,9 +101,9 @@ INTQ_INLINE OwnedQParams weight_qparams(const FileTensor& weight, int axis, inde
     return OwnedQParams::per_channel(std::move(scales), 0, DType::int8);
 }
 
-/// The option of an operator that says of which type its bias is.
+/// The option of an operator that names the type of its bias.
 struct BiasOption {
-    int field = -1;  // -1: int16 activations have an int64 bias alone
+    int field = -1;  // -1: int16 activations only have an int64 bias
 };
 
 /// Refuses an int32 bias of int16 activations that LiteRT would read as int64, beyond its end: it goes by the option.
@@ -119,7 +119,7 @@ INTQ_INLINE void check_narrow_bias(const OperatorImport& node, const FileTensor&
                     " has int32, and its option quantized_bias_type does not say so, so LiteRT reads it as int64");
 }
 
-/// The bias's codes are taken as they are. int16 activations are summed in as many bits as the bias has.
+/// The codes of the bias are taken as they are. int16 activations are summed in as many bits as the bias has.
 INTQ_INLINE void take_bias(OperatorImport& node, std::size_t i, index_t channels, BiasOption option,
                            quantization::GivenCodes& given) {
     if (!node.has(i)) return;
@@ -143,7 +143,7 @@ INTQ_INLINE void take_bias(OperatorImport& node, std::size_t i, index_t channels
     }
 }
 
-/// What all layers with weights share.
+/// The part that all layers with weights share.
 INTQ_INLINE quantization::ConvLayer layer_of(OperatorImport& node, OpKind op, FusedActivation activation) {
     quantization::ConvLayer conv;
     conv.op = op;
@@ -237,7 +237,7 @@ INTQ_INLINE std::int32_t add_linear(OperatorImport& node, quantization::ConvLaye
     return quantization::add_conv(node.builder(), x, std::nullopt, conv, node.layer());
 }
 
-/// On the last axis of rank 3 and more: rows of features, one behind the other.
+/// On the last axis of rank 3 and more: rows of features, one after the other.
 INTQ_INLINE std::int32_t add_linear_of_rows(OperatorImport& node, quantization::ConvLayer& conv, index_t features,
                                             const Dims& in) {
     const index_t batch = in[0], rows = count_of(in) / (batch * features), outputs = node.input(1).dims[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ADD, SUB and MUL, of which one operand may be a constant; RELU and its like. Layer: interop.
+// ADD, SUB and MUL, one operand of which may be a constant; RELU and its like. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_ELEMENTWISE_HPP
 
@@ -63,7 +63,7 @@ INTQ_INLINE std::vector<std::int32_t> constant_codes(const FileTensor& tensor) {
     return codes;
 }
 
-/// A constant as an operand of one of `rank` axes; its first one is that of the samples, for which it is the same.
+/// A constant as an operand of `rank` axes; the first counts the samples, for which it is the same.
 INTQ_INLINE std::int32_t constant_operand(OperatorImport& node, std::size_t i, std::size_t rank) {
     const FileTensor& file = node.input(i);
     Dims dims = file.dims;
@@ -84,7 +84,7 @@ INTQ_INLINE std::int32_t constant_operand(OperatorImport& node, std::size_t i, s
     return quantization::add_constant(node.builder(), codes, qparams, node.layer("constant"));
 }
 
-/// Both operands with one rank: TFLite puts extents of 1 before the shorter shape.
+/// Both operands with the same rank: TFLite puts extents of 1 before the shorter shape.
 INTQ_INLINE std::pair<std::int32_t, std::int32_t> operands(OperatorImport& node) {
     node.require_inputs(2, 2);
     if (node.is_constant(0) && node.is_constant(1)) throw Error("both operands are constants");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What moves codes: RESHAPE, SQUEEZE and EXPAND_DIMS, which need no instruction of their own; TRANSPOSE, SLICE,
+// Operators that move codes: RESHAPE, SQUEEZE and EXPAND_DIMS, which need no instruction; TRANSPOSE, SLICE,
 // STRIDED_SLICE and CONCATENATION. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_MOVE_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_MOVE_HPP
@@ -48,7 +48,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
 
-// The shape is that of the output, which the file holds. A shape that is given besides may leave one extent open.
+// The shape is the output's, which the file holds. A shape operand may leave one extent open.
 INTQ_INLINE void reshape(OperatorImport& node) {
     node.require_same_qparams(node.input(), node.output());
     const Dims& out = node.output().dims;
@@ -62,7 +62,7 @@ INTQ_INLINE void reshape(OperatorImport& node) {
 }
 
 /// Writes a view of the operand.
-/// @param gone  axes of the view, of one element each, that the output has not
+/// @param gone  axes of the view, of one element each, that the output does not have
 INTQ_INLINE void set_view(OperatorImport& node, OpKind op, const quantization::MovedView& view,
                           const std::set<std::size_t>& gone = {}) {
     const auto move = view.move();
@@ -103,13 +103,13 @@ INTQ_INLINE void transpose(OperatorImport& node) {
     set_view(node, OpKind::permute, quantization::MovedView(x, node.builder().at(x).shape).permuted(axes));
 }
 
-/// What is taken of an axis.
+/// The elements that are taken of an axis.
 struct AxisRange {
     index_t first = 0, count = 0, step = 1;
 };
 
 /// @param ranges  of the axes of dims()
-/// @param gone    axes of which one element is taken, and which the output has not
+/// @param gone    axes of which one element is taken, and which the output does not have
 INTQ_INLINE void take_ranges(OperatorImport& node, const std::vector<AxisRange>& ranges,
                              const std::set<std::size_t>& gone = {}) {
     const Dims dims = node.dims();

@@ -65,7 +65,7 @@ INTQ_INLINE void pool_2d(OperatorImport& node, bool is_max) {
 INTQ_INLINE void average_pool_2d(OperatorImport& node) { pool_2d(node, false); }
 INTQ_INLINE void max_pool_2d(OperatorImport& node) { pool_2d(node, true); }
 
-/// The first and the number of the axes, which must stand side by side behind that of the samples.
+/// The first and the number of the axes, which must be adjacent and behind the samples' axis.
 INTQ_INLINE std::pair<std::size_t, std::size_t> mean_axes(const OperatorImport& node) {
     std::set<int> axes;
     for (const std::int64_t axis : node.integers(1))
@@ -77,8 +77,7 @@ INTQ_INLINE std::pair<std::size_t, std::size_t> mean_axes(const OperatorImport& 
     return {static_cast<std::size_t>(*axes.begin()), axes.size()};
 }
 
-// An image has the axes before those of the mean as rows, those of the mean as columns, and the axes behind them as
-// channels.
+// An image has the axes before the mean's as rows, the mean's as columns, and the axes behind them as channels.
 INTQ_INLINE void mean(OperatorImport& node) {
     node.require_inputs(2, 2);
     const Dims in = node.dims();

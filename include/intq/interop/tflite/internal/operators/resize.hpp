@@ -114,7 +114,7 @@ INTQ_INLINE void resize_bilinear(OperatorImport& node) {
 }
 
 /// Cells before and behind an axis, as an image whose columns are that axis.
-/// @param is_last  whether what is written is the output; else it is named after its axis
+/// @param is_last  whether it writes the output; else the result is named after its axis
 INTQ_INLINE std::int32_t pad_axis(OperatorImport& node, std::int32_t x, Dims& dims, std::size_t axis,
                                   const Padding2d& columns, std::int32_t fill, bool is_last) {
     const std::string part = "axis" + std::to_string(axis);
@@ -127,7 +127,7 @@ INTQ_INLINE std::int32_t pad_axis(OperatorImport& node, std::int32_t x, Dims& di
                                  node.layer(is_last ? nullptr : part.c_str()));
 }
 
-/// The code of the padding: the zero point, or what PADV2 gives.
+/// The code of the padding: the zero point, or PADV2's value.
 INTQ_INLINE std::int32_t fill_of(const OperatorImport& node) {
     if (!node.has(2)) return node.qparams(node.input()).zero_points[0];
     const FileTensor& fill = node.input(2);
@@ -136,13 +136,13 @@ INTQ_INLINE std::int32_t fill_of(const OperatorImport& node) {
     return constant_codes(fill)[0];
 }
 
-/// Cells that an axis gets.
+/// Cells that are added to an axis.
 struct Ends {
     index_t before = 0, behind = 0;
     index_t sum() const { return before + behind; }
 };
 
-/// Those of each axis, from PAD's second input. Samples get none.
+/// The cells of each axis, from PAD's second input. Samples get none.
 INTQ_INLINE std::vector<Ends> amounts_of(const OperatorImport& node) {
     const auto amounts = node.integers(1);
     const auto added = static_cast<std::size_t>(node.added_axes());
@@ -161,7 +161,7 @@ INTQ_INLINE std::vector<Ends> amounts_of(const OperatorImport& node) {
     return around;
 }
 
-/// The last axis that is padded; 0 where none is.
+/// The last padded axis; 0 without one.
 INTQ_INLINE std::size_t last_padded(const std::vector<Ends>& around) {
     std::size_t last = around.size() - 1;
     while (last > 0 && around[last].sum() == 0) --last;

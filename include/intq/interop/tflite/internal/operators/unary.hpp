@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// LOGISTIC, TANH, HARD_SWISH and LEAKY_RELU. Of int8 codes they are tables of 256 entries. Of int16 codes LOGISTIC and
-// TANH are TFLite's curve, and LEAKY_RELU is the sum of its two halves. Layer: interop.
+// LOGISTIC, TANH, HARD_SWISH and LEAKY_RELU. For int8 codes they are tables of 256 entries. For int16 codes LOGISTIC
+// and TANH are TFLite's curve, and LEAKY_RELU is the sum of its two halves. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_UNARY_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_UNARY_HPP
 
@@ -72,7 +72,7 @@ INTQ_INLINE void require_symmetric(const OwnedQParams& in, const OwnedQParams& o
         throw Error("its output has the scale " + std::to_string(out.scale()) + ", expected 2^-15");
 }
 
-/// A look-up instruction of a table in memory of the program.
+/// A look-up instruction with a table in memory of the program.
 INTQ_INLINE void push_table(OperatorImport& node, const kernels::LookUpParams& step, const OwnedQParams& out) {
     const std::int32_t x = node.x();
     const Shape shape = node.builder().at(x).shape;
@@ -134,7 +134,7 @@ template <class Function> void add_table(OperatorImport& node, Function code_of)
     push_table(node, step, node.output_qparams());
 }
 
-/// Of int16 codes: those from 0 on by one multiplier and those below by the other, each clamped at 0, and their sum.
+/// For int16 codes: from 0 on by one multiplier and below by the other, each clamped at 0, and their sum.
 /// The sum of two int16 tensors of one scale is exact under TFLite's rules, since its multipliers are powers of two.
 INTQ_INLINE void add_wide_leaky_relu(OperatorImport& node, float alpha) {
     const OwnedQParams in = node.qparams(node.input()), out = node.output_qparams();

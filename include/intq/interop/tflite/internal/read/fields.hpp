@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Numbers of TFLite's tables on the wire: which field of a table holds what, and what its numbers mean. Layer: interop.
+// Numbers of TFLite's tables on the wire: the fields of each table, and what their numbers mean. Layer: interop.
 //
 // These are the facts of the format, version 3, that an import needs. A field has the number of its place in its table.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_READ_FIELDS_HPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A TFLite model as plain structs: what a file says, without meaning. Layer: interop.
+// A TFLite model as plain structs: the file's contents, uninterpreted. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_READ_MODEL_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_READ_MODEL_HPP
 
@@ -41,7 +41,7 @@ struct FileTensor {
     }
 };
 
-/// One operator. An index of -1 stands for an optional input that is left out.
+/// One operator. An index of -1 means an optional input that is left out.
 struct FileOperator {
     std::int32_t code = 0;  // as the file numbers built-in operators
     std::int32_t version = 1;
@@ -67,7 +67,7 @@ struct Model {
 Model read_model(const std::filesystem::path& path);
 
 /// The same from memory.
-/// @param name  stands for the path in messages
+/// @param name  used for the path in messages
 Model parse_model(std::span<const std::byte> file, std::string_view name);
 
 /// How messages name a type: "int8", also one that intq does not have: "float16".
@@ -207,7 +207,7 @@ private:
         if (index == 0 && buffers_.size() == 0) return;
         const io::FlatTable buffer = buffers_[index];
         tensor.data = buffer.bytes(fields::Buffer::data);
-        // Of files beyond 2 GiB, whose buffers lie behind the flatbuffer. Offset 1 stands for none.
+        // For files beyond 2 GiB, whose buffers lie behind the flatbuffer. Offset 1 means none.
         const auto offset = buffer.number<std::uint64_t>(fields::Buffer::offset, 0);
         if (offset > 1)
             tensor.data =
@@ -229,7 +229,7 @@ private:
     FileOperator read_operator(const io::FlatTable& table, std::size_t position) const {
         FileOperator op;
         const io::FlatTable code = codes_[table.number<std::uint32_t>(fields::Operator::code, 0)];
-        // Codes up to 126 stand in the old field, which has 8 bits; newer files fill both.
+        // Codes up to 126 are in the old field, which has 8 bits; newer files fill both.
         const auto old_code = code.number<std::int8_t>(fields::OperatorCode::old_code, 0);
         const auto new_code = code.number<std::int32_t>(fields::OperatorCode::code, 0);
         op.code = new_code > old_code ? new_code : old_code;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Names of what a TFLite file numbers: operators, types of tensors, fused activations. Layer: interop.
+// Names of the things that a TFLite file numbers: operators, types of tensors, fused activations. Layer: interop.
 //
 // The numbers and names are those of the format's schema, version 3. Each table is in the order of its numbers.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_READ_NAMES_HPP
@@ -243,7 +243,7 @@ template <class Row, std::size_t Count> constexpr bool are_named(const Row (&row
     return true;
 }
 
-/// The name of a number; `what` and the number where the table, which may be older than the file, has none.
+/// The name of a number; `what` and the number where the table, which may be older than the file, lacks it.
 template <std::size_t Count>
 std::string name_in(const char* const (&names)[Count], std::int64_t number, const char* what) {
     if (number >= 0 && number < static_cast<std::int64_t>(Count)) return names[static_cast<std::size_t>(number)];
@@ -252,7 +252,7 @@ std::string name_in(const char* const (&names)[Count], std::int64_t number, cons
 
 }  // namespace detail
 
-/// "CONV_2D"; "operator number 999" for one that the schema did not have.
+/// "CONV_2D"; "operator number 999" for one that is not in the schema.
 inline std::string operator_name(std::int32_t code) {
     return detail::name_in(detail::operator_names, code, "operator");
 }
