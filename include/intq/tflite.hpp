@@ -7,7 +7,7 @@
 // A model of codes, as a program.
 #include "intq/interop/tflite/import.hpp"
 
-// What a small file may ask for.
+// The limits of a small file.
 #include "intq/interop/tflite/read/limits.hpp"
 
 // A model of real numbers, as a graph of modules.

@@ -25,7 +25,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// represent. interop/quantized_onnx/import_quantized.hpp makes a converted model of it.
 ///
 /// Modules are named after the nodes (/stem/conv becomes stem.conv), placeholders after the inputs. The operators are
-/// those of operators.hpp.
+/// listed in operators.hpp.
 ///
 /// @return the model; its graph has one node for each ONNX node, except constants and a bias that a separate node added
 /// @throws Error naming the node by type, name and position ("node 7 of 23"): an unsupported operator, attribute, dtype

@@ -31,7 +31,7 @@ void export_to_onnx(nn::Module& model, std::span<const Tensor> args, const std::
                     const ExportOptions& options = {}, const WriteOptions& write = {});
 void export_to_onnx(nn::Module& model, const Tensor& args, const std::filesystem::path& f,
                     const ExportOptions& options = {}, const WriteOptions& write = {});
-/// Of a converted model.
+/// Exports a converted model.
 void export_to_onnx(const quantization::QuantizedGraph& model, const std::filesystem::path& f,
                     const ExportOptions& options = {}, const WriteOptions& write = {});
 

@@ -34,7 +34,7 @@ struct FileTensor {
     }
 
     /// The elements.
-    /// @throws Error naming the tensor when the dtype is another one
+    /// @throws Error naming the tensor for another dtype
     template <class T> std::span<const T> as() const {
         check_dtype(dtype_of<T>);
         return {reinterpret_cast<const T*>(data.data()), static_cast<std::size_t>(size())};

@@ -173,7 +173,7 @@ private:
         return has_bias ? write_gemm(layer) : write_matmul(layer);
     }
 
-    /// The codes of the weight with their scale and zero point, without an axis here: it is always the channels'.
+    /// The codes of the weight with their scale and zero point; the axis, which counts the channels, is left out.
     std::vector<std::string> weight(const LayerCodes& layer, bool exchanges) {
         OwnedQParams grid = *layer.grid;
         const Tensor real = exchanges ? exports::exchanged(layer.weight) : layer.weight;

@@ -20,7 +20,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// The operator that the call's row names, of one operand without attributes.
 void plain(NodeExport& node);
-/// The same of two operands, one of which may be a number.
+/// The same for two operands, one of which may be a number.
 void binary(NodeExport& node);
 void add_relu(NodeExport& node);
 void relu6(NodeExport& node);

@@ -23,7 +23,7 @@ struct GridNames {
 /// @throws Error for codes other than int8 and int16, and for an int16 grid with a zero point
 GridNames add_grid(GraphWriter& writer, const std::string& name, const OwnedQParams& grid);
 
-/// Adds QuantizeLinear or DequantizeLinear, and says which opset the grid needs: 13 per channel, 21 of int16.
+/// Adds QuantizeLinear or DequantizeLinear, and says which opset the grid needs: 13 per channel, 21 for int16.
 std::string add_quantize(GraphWriter& writer, const std::string& name, const std::string& value,
                          const OwnedQParams& grid, const GridNames& names);
 std::string add_dequantize(GraphWriter& writer, const std::string& name, const std::string& value,

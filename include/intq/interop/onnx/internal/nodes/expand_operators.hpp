@@ -297,7 +297,7 @@ private:
         operate(node, is_conv ? "Conv" : "MatMul", std::move(inputs), node.attributes, {});
     }
 
-    /// y = alpha·s_a·s_b·(a·b + c): alpha belongs to the scale of b, and so to that of the bias.
+    /// y = alpha·s_a·s_b·(a·b + c): alpha belongs to the scale of b, and so to the bias's.
     void expand_gemm(const Node& node) {
         const std::int64_t channel_axis = integer_of(node, "transB", 0) != 0 ? 0 : 1;
         std::string w_scale = input(node, 4);

@@ -57,7 +57,7 @@ struct ImportedValue {
     /// Of a value that the model computes: the type of its codes in the file; none for real numbers. `node` computes
     /// the real numbers that the codes represent. Only DequantizeLinear and Clip read codes.
     DType codes = DType::none;
-    /// How much greater the codes of the file are than those of `grid`.
+    /// How much greater the codes of the file are than the codes of `grid`.
     std::int32_t shift = 0;
     /// Of codes; nothing for an input of the graph, whose grid DequantizeLinear holds.
     std::optional<OwnedQParams> grid{};
@@ -127,15 +127,15 @@ public:
     /// A float32 constant of finite numbers, also of one rank; for a node that copies it.
     const FileTensor& float_constant(std::size_t i, std::string_view what) const;
     const FileTensor& float_constant(std::size_t i, std::size_t rank, std::string_view what) const;
-    /// Whether nothing but this node reads input i, so that its producer may be changed.
+    /// Whether only this node reads input i, so that its producer may be changed.
     bool is_only_user(std::size_t i) const;
     /// The module that computes input i when it is a T, else null.
     template <class T> T* producer(std::size_t i) const { return dynamic_cast<T*>(producing_module(i)); }
 
     /// An input that may be codes.
     const ImportedValue& any_value(std::size_t i, std::string_view what) const;
-    /// Says that the output is codes of a type of the file, greater by `shift` than those of a grid; its node gives
-    /// their real numbers.
+    /// Says that the output is codes of a type of the file, greater by `shift` than the codes of a grid; its node
+    /// computes their real numbers.
     void mark_codes(const OwnedQParams& grid, DType codes, std::int32_t shift);
     /// Makes the output the codes of constant 0, which keeps its quantizer beside them.
     void set_quantized_constant(FileTensor codes, const OwnedQParams& grid);

@@ -98,7 +98,7 @@ INTQ_INLINE bool is_number(const NodeImport& node, std::size_t x, std::size_t c)
     return constant.size() == 1 && (!node.dims(x) || constant.dims.size() <= node.dims(x)->size());
 }
 
-/// The rank that a constant needs beside operand x, because operators on codes broadcast operands of one rank.
+/// The rank that a constant needs beside operand x, because operators on codes broadcast operands of equal rank.
 INTQ_INLINE std::size_t rank_of(const NodeImport& node, std::size_t x) {
     return node.dims(x) ? node.dims(x)->size() : 0;
 }
@@ -159,7 +159,7 @@ INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
                        std::move(sum));
 }
 
-/// An operand beside operand `other`: a value, a number, or a tensor that becomes a buffer.
+/// The operand paired with operand `other`: a value, a number, or a tensor that becomes a buffer.
 INTQ_INLINE graph::Argument operand(NodeImport& node, std::size_t i, std::size_t other) {
     if (!node.is_constant(i)) return node.value(i);
     if (graph::Node* const codes = operand_of_codes(node, other, i)) return *codes;

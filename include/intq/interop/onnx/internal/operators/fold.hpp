@@ -23,7 +23,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// @return false where it is not, or an input is not a constant
 bool fold_constants(NodeImport& node);
 
-/// The row of an operator that is read on constants alone: refuses any other input.
+/// The row of an operator that is only read on constants: refuses any other input.
 void of_constants(NodeImport& node);
 
 /// The extents of a value, as far as they are known.

@@ -18,7 +18,7 @@ inline namespace INTQ_HOSTED_ABI {
 void max_pool(NodeImport& node);
 void average_pool(NodeImport& node);
 
-/// ONNX Runtime's QLinearAveragePool between the two grids, whose codes differ from those of AveragePool at ties.
+/// ONNX Runtime's QLinearAveragePool between the two grids, whose codes differ from AveragePool's at ties.
 void average_pool_of_values(NodeImport& node);
 void global_average_pool(NodeImport& node);
 

@@ -19,12 +19,12 @@ namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// A QuantizeDequantize, whose output is marked as codes. Codes of uint8 are taken as int8, shifted by 128 with their
-/// zero point: the same real numbers. Of a constant: its codes, and a buffer with a QuantizeDequantize where an
+/// zero point: the same real numbers. For a constant: its codes, and a buffer with a QuantizeDequantize where an
 /// operator reads it as a value.
 void quantize_linear(NodeImport& node);
 
-/// Of codes that a QuantizeLinear made: their real numbers. Of an input of the graph: a QuantizeDequantize, so that the
-/// model takes the real numbers that the codes stand for. Of a constant: the constant in real numbers.
+/// For codes that a QuantizeLinear made: their real numbers. For an input of the graph: a QuantizeDequantize, so that
+/// the model takes the real numbers of the codes. For a constant: the constant in real numbers.
 void dequantize_linear(NodeImport& node);
 
 /// Bounds of codes that a QuantizeLinear made: a narrower range of them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators of one element: Relu, Clip, and those of the table of nn/float_operators/unary.hpp. Layer: interop.
+// ONNX operators of one element: Relu, Clip, and the table of nn/float_operators/unary.hpp. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP
 

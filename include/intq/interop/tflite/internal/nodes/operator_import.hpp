@@ -110,7 +110,7 @@ public:
 
     /// Elements of a constant int32 or int64 tensor.
     std::vector<std::int64_t> integers(std::size_t i) const;
-    /// A tensor of integers that the program needs at once is counted against what operators may copy.
+    /// A tensor of integers that the program needs at once counts against the bytes that operators may copy.
     void count_copied(std::uint64_t bytes);
 
     // --- options -----------------------------------------------------------------------------------------------------

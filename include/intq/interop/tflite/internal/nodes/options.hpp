@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Options of TFLite's operators that mean the same to both importers, beside windows (window.hpp). Layer: interop.
+// Options of TFLite's operators that mean the same to both importers, except windows (window.hpp). Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_NODES_OPTIONS_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_NODES_OPTIONS_HPP
 
