@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Codes of one tensor with their scale and zero point, and the one check of them that every function which makes the
-// parameters of an operator calls. Layer: arith (docs/arithmetic.md section 4).
+// Codes of one tensor with their scale and zero point, and the one check of them, called by every function that makes
+// an operator's parameters. Layer: arith (docs/arithmetic.md section 4).
 #ifndef INTQ_ARITH_CODES_HPP
 #define INTQ_ARITH_CODES_HPP
 
@@ -39,8 +39,8 @@ constexpr Status check_zero_point(const PolicyRecord& policy, std::int64_t zero_
 /// Checks an operand, or a result, of an operator on codes.
 ///
 /// @param field  which one it is
-/// @return ok; dtype_mismatch of `field` for another type than int8 and int16; what check_scale() and
-///         check_zero_point() return, naming `field` as the owner
+/// @return ok; dtype_mismatch of `field` for another type than int8 and int16; the errors of check_scale() and
+///         check_zero_point(), naming `field` as the owner
 constexpr Status check_codes(const PolicyRecord& policy, const CodesOf& codes, OpKind op, Field field) noexcept {
     if (!is_code_type(codes.dtype))
         return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(codes.dtype),
@@ -51,8 +51,8 @@ constexpr Status check_codes(const PolicyRecord& policy, const CodesOf& codes, O
 
 /// Checks zero point and clamp of an output.
 ///
-/// @return ok; value_out_of_range of quant_range: bounds that cross or are no codes of the type; what
-///         check_zero_point() returns
+/// @return ok; value_out_of_range of quant_range: bounds that cross or are no codes of the type; the errors of
+///         check_zero_point()
 constexpr Status check_output_codes(const PolicyRecord& policy, const OutputCodes& codes, DType dtype,
                                     OpKind op) noexcept {
     if (codes.lowest < lowest_code(dtype))
@@ -68,7 +68,7 @@ constexpr Status check_output_codes(const PolicyRecord& policy, const OutputCode
 
 /// Checks a result: its codes, and that the clamp is one of them.
 ///
-/// @return what check_codes() and check_output_codes() return; value_out_of_range of zero_point where the two differ
+/// @return the errors of check_codes() and check_output_codes(); value_out_of_range of zero_point where the two differ
 constexpr Status check_result(const PolicyRecord& policy, const CodesOf& out, const OutputCodes& codes,
                               OpKind op) noexcept {
     if (const Status status = check_codes(policy, out, op, Field::output); !status) return status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The constraint table: which operator a target accepts with which types and limits. Layer: arith
-// (docs/arithmetic.md section 5). Make, prepare and check read it; what has no row is refused.
+// (docs/arithmetic.md section 5). Make, prepare and check read it; a use without a row is refused.
 #ifndef INTQ_ARITH_CONSTRAINTS_HPP
 #define INTQ_ARITH_CONSTRAINTS_HPP
 
@@ -29,7 +29,7 @@ struct ConstraintRow {
     index_t max_channels = 0;
 };
 
-/// What is asked of a target.
+/// The use of an operator that is asked of a target.
 struct OperatorUse {
     OpKind op = OpKind::none;
     DType input = DType::none;
@@ -77,7 +77,7 @@ inline constexpr std::array<ConstraintRow, 2 * sizeof...(Codes) + sizeof...(Code
         return rows;
     }();
 
-/// What fp32 and tflite take of a type, without limits.
+/// The rows of fp32 and tflite for a type, without limits.
 template <DType Type>
 inline constexpr auto unlimited_rows =
     rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::max_pool2d, OpKind::avg_pool2d, OpKind::cat, OpKind::flatten,
@@ -89,7 +89,7 @@ template <DType... Outputs>
 inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
     ConstraintRow{.op = OpKind::softmax, .input = DType::int8, .output = Outputs}...};
 
-/// What accumulators become where they are an output.
+/// The conversion of accumulators that are an output.
 inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
     ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Scales, bias and fused add of convolution and linear: what is computed once, when the operator is made.
+// Scales, bias and fused add of convolution and linear, computed once, when the operator is made.
 // Layer: arith (docs/arithmetic.md section 3).
 #ifndef INTQ_ARITH_CONV_HPP
 #define INTQ_ARITH_CONV_HPP
@@ -21,7 +21,7 @@ struct SuminOperand {
     std::int64_t quant_max = INT8_MAX;
 };
 
-/// The words of a fused add, and what it can add to the accumulator.
+/// The words of a fused add, and the range of its term in the accumulator.
 struct Sumin {
     std::array<std::int32_t, 3> words{};
     SumRange range{};
@@ -82,7 +82,7 @@ constexpr std::int64_t two_stage_sumin_value(std::int64_t e, std::int64_t k, int
 ///           n = 15 - x;  term = SH_R(e·k, min(n, 31)), or (e·k) << -n for n < 0
 ///     fp32  term = fmul(float32(e - zp_e), fdiv(s_e, s_out)), added after the scaling
 ///
-/// @return what check_scale() returns, naming the tensor; scale_out_of_range of scale_ratio where max(|qmin_e|,
+/// @return the errors of check_scale(), naming the tensor; scale_out_of_range of scale_ratio where max(|qmin_e|,
 ///         qmax_e)·rho >= 2^31 (2^47 for 64-bit sums) or, for fp32, where a term is infinite; unsupported where the
 ///         target has no fused add
 constexpr Result<Sumin> make_sumin(const PolicyRecord& policy, const SuminOperand& operand, float s_in, float s_w,

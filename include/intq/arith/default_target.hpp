@@ -19,7 +19,7 @@
 namespace intq::target {
 inline namespace INTQ_CORE_ABI {
 
-/// No target: what needs one must be told.
+/// No target: code that needs one must be told.
 struct none {};
 
 /// The target that the macro INTQ_DEFAULT_TARGET names.

@@ -10,7 +10,7 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// A dynamic scale is not smaller.
+/// The smallest dynamic scale.
 inline constexpr float smallest_dynamic_scale = 6.1e-5f;
 
 }  // namespace INTQ_CORE_ABI
@@ -19,8 +19,8 @@ inline constexpr float smallest_dynamic_scale = 6.1e-5f;
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// Scale and zero point of a range for codes 0 … quant_max. It is another formula than qparams_from_range(): the scale
-/// is made in double, and the zero point comes from the end of the range whose error is the smaller one.
+/// Scale and zero point of a range for codes 0 … quant_max. The formula differs from qparams_from_range(): the scale is
+/// made in double, and the zero point comes from the end of the range whose error is the smaller one.
 ///
 ///     n = min(lowest, 0), p = max(highest, 0), s = (p - n) / quant_max, 0.1 where that is not a float above 0
 ///     z = rhe(-n/s) where -|n/s| < quant_max - |p/s|, else rhe(quant_max - p/s); clamped to the codes

@@ -11,7 +11,7 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// Everything that an add or sub of codes needs; which fields count is the policy's.
+/// Everything that an add or sub of codes needs; the policy decides which fields count.
 struct AddParams {
     std::int32_t zero_point[2] = {0, 0};
     std::int32_t coefficient[2] = {0, 0};  // two_stage: weights of the operands. fixed_point: left shift, sign of y
@@ -21,8 +21,8 @@ struct AddParams {
     OutputCodes codes{};
 };
 
-/// The integers of an add or a sub of the tflite family, as a file's reader or another engine holds them: those of
-/// TFLite's ArithmeticParams and of CMSIS-NN's arm_elementwise_add_s8.
+/// The integers of an add or a sub of the tflite family, as a file's reader or another engine holds them: TFLite's
+/// ArithmeticParams, the arguments of CMSIS-NN's arm_elementwise_add_s8.
 struct GivenAdd {
     int left_shift = 20;  // of both operands; 15 where codes are int16
     QuantizedMultiplier x{}, y{}, output{};
@@ -38,7 +38,8 @@ inline namespace INTQ_ABI {
 /// sum with its zero point that is still to be rounded, or scaled(x, y), the sum that the zero point is added to.
 template <class Policy, class L> struct AddLanes;
 
-/// What the zero points add to a sum of codes by float factors: zo - (zx·sx/so + zy·sy/so), rounded by operation.
+/// The contribution of the zero points to a sum of codes by float factors: zo - (zx·sx/so + zy·sy/so), rounded by
+/// operation.
 constexpr float sum_offset(const AddParams& p) noexcept {
     const float first = fmul(static_cast<float>(p.zero_point[0]), p.factor[0]);
     const float second = fmul(static_cast<float>(p.zero_point[1]), p.factor[1]);
@@ -56,8 +57,7 @@ template <class L> struct AddLanes<float_scale, L> {
     constexpr typename L::f32 real(typename L::i32 x, typename L::i32 y) const noexcept {
         return L::add(L::add(offset, L::mul(L::to_f32(x), factor[0])), L::mul(L::to_f32(y), factor[1]));
     }
-    /// real() where the offset is 0: the sign of a zero, which is all that the offset changes then, is not rounded to a
-    /// code.
+    /// real() where the offset is 0: adding it could only change the sign of a zero, which no code shows.
     constexpr typename L::f32 real_without_offset(typename L::i32 x, typename L::i32 y) const noexcept {
         return L::add(L::mul(L::to_f32(x), factor[0]), L::mul(L::to_f32(y), factor[1]));
     }
@@ -143,9 +143,9 @@ constexpr std::int64_t fixed_point_term(const PolicyRecord& policy, std::int64_t
         shifted, fixed_point<double_rounding>::set<scalar_lanes>(multiplier_words(policy, multiplier)));
 }
 
-/// A sum by multipliers that are multipliers, with the proof that no sum leaves 32 bits.
+/// A sum by valid multipliers, with the proof that no sum leaves 32 bits.
 ///
-/// @param saturated  whether the real factor of the output exceeds what its multiplier says
+/// @param saturated  whether the real factor of the output exceeds its multiplier
 constexpr Result<AddParams> add_by_multipliers(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
                                                const GivenAdd& by, bool saturated, int sign,
                                                AddParams params) noexcept {
@@ -181,7 +181,7 @@ constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, con
     return add_by_multipliers(policy, x, y, {left, *first, *second, *output}, is_saturated(real), sign, params);
 }
 
-/// Multipliers from outside: each is one, and none shifts a code out of 32 bits.
+/// Checks multipliers from outside: each is valid, and none shifts a code out of 32 bits.
 constexpr Result<AddParams> add_by_given(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
                                          const GivenAdd& given, int sign, AddParams params) noexcept {
     constexpr int most = 20;
@@ -196,7 +196,7 @@ constexpr Result<AddParams> add_by_given(const PolicyRecord& policy, const Codes
     const SumRange shifted{-(largest << given.left_shift), largest << given.left_shift};
     for (const QuantizedMultiplier& multiplier : {given.x, given.y})
         if (const auto words = given_multiplier_words(policy, multiplier, 32, shifted); !words) return words.status();
-    // That of the sum is checked with the sum's range; here whether it is a multiplier.
+    // The sum's multiplier is checked later, with the sum's range; here only that it is one.
     if (const auto words = given_multiplier_words(policy, given.output, 32, {0, 0}); !words) return words.status();
     return add_by_multipliers(policy, x, y, given, false, sign, params);
 }
@@ -245,14 +245,14 @@ constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const Co
 ///     tflite  T = 2·max(s_x, s_y), left shift 20 (int16: 15), multipliers s_x/T, s_y/T, T/(2^left·s_out)
 ///     fp32    one float factor an operand
 ///
-/// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming
+/// @return the errors of check_codes() and check_result(), naming the operand; scale_out_of_range naming
 ///         scale_ratio; accumulator_overflow where tflite's double rounding would shift the sum out of 32 bits
 constexpr Result<AddParams> make_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
     return detail::make_signed_add(policy, x, y, out, codes, 1);
 }
 
-/// Parameters of y = x - y for a target: those of the add, with the sign of the second operand turned.
+/// Parameters of y = x - y for a target: as for the add, with the sign of the second operand inverted.
 ///
 ///     bpu     its coefficient is negated
 ///     tflite  the scaled operands are subtracted
@@ -264,9 +264,9 @@ constexpr Result<AddParams> make_sub(const PolicyRecord& policy, const CodesOf& 
     return detail::make_signed_add(policy, x, y, out, codes, -1);
 }
 
-/// The parameters of make_add() from integers that another engine gives, in place of scales.
+/// The parameters of make_add() from another engine's integers in place of scales.
 ///
-/// @return what check_codes() and check_result() refuse, naming the operand; what given_multiplier_words() refuses;
+/// @return the errors of check_codes() and check_result(), naming the operand; the errors of given_multiplier_words();
 ///         value_out_of_range of a left shift outside 0 … 20; accumulator_overflow where an operand or a sum would
 ///         leave 32 bits
 constexpr Result<AddParams> make_given_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
@@ -282,7 +282,7 @@ constexpr Result<AddParams> make_given_sub(const PolicyRecord& policy, const Cod
     return detail::make_signed_add(policy, x, y, out, codes, -1, &given);
 }
 
-/// Checks parameters from anywhere for operands and a result of one type: what make_add() and make_sub() make passes.
+/// Checks parameters from anywhere for operands and a result of one type: those of make_add() and make_sub() pass.
 ///
 /// @return ok; zero_point or quant_range as check_output_codes() says; corrupt of scale: numbers with which the formula
 ///         would leave its types
@@ -362,9 +362,9 @@ template <class L> struct MulLanes<float_scale, L> {
 /// Parameters of out = x · y for a target.
 ///
 /// @param given  a multiplier from outside in place of the scales; null: none
-/// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming
+/// @return the errors of check_codes() and check_result(), naming the operand; scale_out_of_range naming
 ///         scale_ratio; accumulator_overflow where a product leaves 32 bits (int16 codes with a zero point) or
-///         tflite's double rounding would shift it out; what given_multiplier_words() refuses
+///         tflite's double rounding would shift it out; the errors of given_multiplier_words()
 constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes, const QuantizedMultiplier* given = nullptr) noexcept {
     if (const Status status = check_codes(policy, x, OpKind::mul, Field::input); !status) return status;

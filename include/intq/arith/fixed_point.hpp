@@ -33,11 +33,11 @@ inline namespace INTQ_ABI {
 ///     (q, shift) = frexp(real);  multiplier = rhaz(q · 2^31);  2^31 becomes 2^30 with shift + 1
 ///
 /// Worked example: a layer with s_in = 0.02, s_w = 0.005 and s_out = 0.04 scales its accumulator by
-/// real = 0.02 · 0.005 / 0.04 = 0.0025. frexp gives q = 0.64, shift = -8; multiplier = 0.64 · 2^31 =
+/// real = 0.02 · 0.005 / 0.04 = 0.0025. frexp returns q = 0.64, shift = -8; multiplier = 0.64 · 2^31 =
 /// 1374389535. So acc = 12345 becomes 12345 · 1374389535 / 2^39 = 30.86, rounded to 31.
 ///
 /// @param real  >= 0, finite
-/// @return the pair; shift < -31 gives {0, 0}; shift > 30 saturates to {2^31 - 1, 30};
+/// @return the pair; shift < -31 becomes {0, 0}; shift > 30 saturates to {2^31 - 1, 30};
 ///         scale_out_of_range for a negative or non-finite value
 ///
 /// Result   relative error below 2^-31 where nothing saturates

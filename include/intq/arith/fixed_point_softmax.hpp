@@ -23,7 +23,7 @@ inline constexpr index_t fixed_point_softmax_most_terms = 4095;
 /// The integers of a softmax as TFLite's SoftmaxParams and CMSIS-NN's arm_softmax_s8 hold them. They contain beta.
 struct GivenSoftmax {
     QuantizedMultiplier input{};  // input_multiplier and input_left_shift; mult and shift
-    std::int32_t diff_min = 0;    // of int8 codes: a code counts nothing that is further below the largest one
+    std::int32_t diff_min = 0;    // of int8 codes: codes further below the largest one count as 0
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -101,13 +101,12 @@ constexpr SoftmaxTables fixed_point_softmax_tables(bool is_single, const Quantiz
 
 }  // namespace detail
 
-/// What each distance d = max - x of int8 codes stands for, as 2^-31 a step: `term` of the tables; 0 beyond the radius,
-/// where a code counts nothing.
+/// The value of each distance d = max - x of int8 codes in steps of 2^-31: `term` of the tables; 0 beyond the radius.
 ///
 ///     (M, shift) = quantize_multiplier(min(s_in·2^26, largest)),  radius = fl(31·2^26 / 2^shift)
 ///     term[d]    = exp(multiply_by_quantized_multiplier(-d, M, shift)·2^-26)
 ///
-/// A shift above 30, which double rounding has no multiplier for, has the radius 0.
+/// A shift above 30, for which double rounding has no multiplier, has the radius 0.
 /// largest is 2^31 - 1, and 2^30 - 1 with single rounding.
 ///
 /// @return as make_softmax_tables()
@@ -225,7 +224,7 @@ constexpr std::int32_t clamp_to_int16(std::int32_t x) noexcept {
 
 /// Multiplier and shift that bring distances of int16 codes to 10/65535 a step.
 ///
-/// @return dtype_mismatch of input for another type than int16; what check_scale() returns; scale_out_of_range of
+/// @return dtype_mismatch of input for another type than int16; the errors of check_scale(); scale_out_of_range of
 ///         scale_ratio for a scale with which 2^16 codes leave 32 bits
 constexpr Result<QuantizedMultiplier> make_wide_softmax_multiplier(const CodesOf& in) noexcept {
     if (in.dtype != DType::int16)
@@ -259,7 +258,7 @@ struct WideSoftmax {
         return interpolate_table<scalar_lanes>(detail::softmax_exponentials.data(),
                                                detail::clamp_to_int16(scaled + 32767));
     }
-    /// @param sum  of at most softmax_most_terms exponentials, one of them that of distance 0
+    /// @param sum  of at most softmax_most_terms exponentials, one of them of distance 0
     static constexpr WideSoftmax of(std::int32_t sum) noexcept {
         const int zeros = std::countl_zero(static_cast<std::uint32_t>(sum));
         const auto shifted =

@@ -176,7 +176,7 @@ struct scalar_lanes {
     static constexpr f32 to_f32(i32 a) noexcept { return static_cast<float>(a); }
     /// @pre a is integral, -2^31 <= a < 2^31
     static constexpr i32 to_i32(f32 a) noexcept { return static_cast<i32>(a); }
-    /// The nearest integer, ties to even, saturated to [-2^31, 2^31 - 128]: what a float below 2^31 can hold.
+    /// The nearest integer, ties to even, saturated to [-2^31, 2^31 - 128], whose end is the largest float below 2^31.
     /// @pre a is not NaN
     static constexpr i32 round_to_i32(f32 a) noexcept {
         return to_i32(round_half_even((min)((max)(a, -2147483648.0f), 2147483520.0f)));
@@ -319,14 +319,14 @@ concept ReductionLanes = requires(typename L::f32 f) {
     { L::all_finite(f) } -> std::same_as<bool>;
 };
 
-/// What a formula may use. That each primitive gives what its comment says is checked by the tests of each backend.
+/// The primitives that a formula may use. The tests of each backend check that each does what its comment says.
 template <class L>
 concept Lanes =
     LoadStoreLanes<L> && PackedLanesOf<L, std::int8_t> && PackedLanesOf<L, std::int16_t> && LookUpLanes<L> &&
     IntegerLanes<L> && WideIntegerLanes<L> && FloatLanes<L> && ConversionLanes<L> && ReductionLanes<L>;
 
-/// Refuses lanes that lack a primitive. Each group has an assertion of its own, because compilers name the missing
-/// expression of a concept, but not that of a concept inside a concept.
+/// Refuses lanes that lack a primitive. Each group has its own assertion, because compilers name the missing expression
+/// of a concept, but not of a concept inside a concept.
 template <class L> struct CheckLanes {
     static_assert(LoadStoreLanes<L>, "the lanes of a backend lack a load or a store of arith::scalar_lanes");
     static_assert(PackedLanesOf<L, std::int8_t>, "the lanes of a backend lack an operation on packed int8 codes");

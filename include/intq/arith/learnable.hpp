@@ -24,7 +24,7 @@ constexpr std::int32_t learnable_zero_point(float zero_point, std::int64_t quant
     return static_cast<std::int32_t>(code);
 }
 
-/// What one element gives to each gradient; those of scale and zero point are terms of a sum.
+/// The contribution of one element to each gradient; for scale and zero point, terms of a sum.
 template <Lanes L> struct LearnableTerms { typename L::f32 x, scale, zero_point; };
 
 /// Gradients of y = fake_quantize(x) for lanes that each have their scale and zero point.

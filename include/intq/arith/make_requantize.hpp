@@ -12,7 +12,7 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// What is requantized; it decides the roundings of the bpu rule, and how litert computes a ratio.
+/// The value that is requantized; it decides the roundings of the bpu rule, and how litert computes a ratio.
 enum class RequantizeSource : std::uint8_t {
     gemm_accumulator,
     add_accumulator,
@@ -72,7 +72,7 @@ inline constexpr std::int64_t largest_wide_sum = std::int64_t{1} << 40;
 
 namespace detail {
 
-/// @param accumulator_bits  of the type that is shifted: beyond its width every shift gives what the width gives
+/// @param accumulator_bits  of the type that is shifted: shifts beyond its width equal a shift by the width
 constexpr Result<ChannelWords> two_stage_words(const PolicyRecord& policy, RequantizeSource source, float s_acc,
                                                float s_out, DType output, int accumulator_bits) noexcept {
     const Result<TwoStageParams> params = make_two_stage(s_acc, s_out, output, source, policy.pre_cap);
@@ -109,7 +109,7 @@ constexpr ChannelWords multiplier_words(const PolicyRecord& policy, const Quanti
 
 /// The words of a multiplier for proven sums.
 ///
-/// @param saturated  whether the real factor exceeds what the multiplier says
+/// @param saturated  whether the real factor exceeds the multiplier
 constexpr Result<ChannelWords> checked_multiplier_words(const PolicyRecord& policy,
                                                         const QuantizedMultiplier& multiplier, bool saturated,
                                                         int accumulator_bits, SumRange accumulator) noexcept {
@@ -151,7 +151,7 @@ constexpr bool takes_multipliers(RequantizeRule rule) noexcept {
     return rule == RequantizeRule::single_rounding || rule == RequantizeRule::double_rounding;
 }
 
-/// The words of a multiplier and a shift that a file or another engine gives, which are taken as they are.
+/// The words of a multiplier and a shift from a file or another engine, which are taken as they are.
 ///
 /// @param accumulator_bits  64 takes the rule of 16-bit multipliers
 /// @param accumulator       proven range of acc
@@ -213,7 +213,7 @@ constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy,
                                  output, accumulator);
 }
 
-/// The same with a bound of |acc| alone.
+/// The same with only a bound of |acc|.
 constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy, RequantizeSource source,
                                                      const RequantizeScales& scales, DType input, DType output,
                                                      std::int64_t largest_accumulator) noexcept {
@@ -291,7 +291,7 @@ constexpr bool are_words(RequantizeRule rule, const ChannelWords& words, int bit
     }
     return fixed_point<single_rounding>::are_words(words, bits);
 }
-/// The same of the words of a fused add.
+/// The same for the words of a fused add.
 constexpr bool are_sumin_words(RequantizeRule rule, const ChannelWords& words, int bits) noexcept {
     return rule == RequantizeRule::two_stage     ? two_stage::are_sumin_words(words, bits)
            : rule == RequantizeRule::float_scale ? float_scale::are_sumin_words(words, bits)

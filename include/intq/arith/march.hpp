@@ -17,7 +17,7 @@ constexpr ConstraintRow pool_row(OpKind op, DType type) noexcept {
     return {op, type, DType::none, type, 256, 256, 256};
 }
 
-/// What all marches have in common.
+/// The record that all marches start from.
 constexpr PolicyRecord bpu_record(const char* name, int pre_cap, int headroom) noexcept {
     PolicyRecord record{};
     record.name = name;

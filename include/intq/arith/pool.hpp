@@ -38,7 +38,7 @@ constexpr bool takes_multiplier(AverageRule rule) noexcept {
 
 namespace detail {
 
-/// What the sum of a window can be, each code less its zero point.
+/// The range of a window's sum, each code less its zero point.
 constexpr SumRange average_range(const AverageParams& params, DType dtype) noexcept {
     return {(lowest_code(dtype) - params.zero_point) * std::int64_t{params.kernel_cells},
             (highest_code(dtype) - params.zero_point) * std::int64_t{params.kernel_cells}};
@@ -53,14 +53,14 @@ constexpr bool are_mean_words(AverageRule rule, const ChannelWords& words, SumRa
 
 }  // namespace detail
 
-/// Checks parameters from anywhere for codes of one type: what make_average() and make_mean() make passes.
+/// Checks parameters from anywhere for codes of one type: those of make_average() and make_mean() pass.
 ///
 /// @param has_padding  whether a window can reach beyond the image
 /// @return ok; zero_point or quant_range as check_output_codes() says; value_out_of_range of kernel without cells;
 ///         accumulator_overflow where N·|qmin| leaves 32 bits; unsupported naming divisor where the target divides
-///         otherwise than asked, and padding where MEAN's rule would divide by cells that are none; what check_scale()
-///         returns, and scale_out_of_range of scale_ratio; corrupt of scale: a rule that the target has not got, or
-///         words with which the formula would leave its types
+///         otherwise than asked, and padding where MEAN's rule would divide by cells outside the image; the errors of
+///         check_scale(), and scale_out_of_range of scale_ratio; corrupt of scale: a rule that the target has not got,
+///         or words with which the formula would leave its types
 constexpr Status check_average_params(const PolicyRecord& policy, const AverageParams& params, DType dtype,
                                       bool has_padding) noexcept {
     const auto refuse = [](StatusCode code, Field field, std::int64_t given, std::int64_t expected) {
@@ -84,7 +84,7 @@ constexpr Status check_average_params(const PolicyRecord& policy, const AverageP
                 return refuse(StatusCode::unsupported, Field::divisor, static_cast<std::int64_t>(params.divisor), 0);
             return two_stage::are_words(params.words, 32) ? Status{} : refuse(StatusCode::corrupt, Field::scale, 0, 0);
         case AverageRule::float_scale_sum:
-            // From the factor of one cell, the largest, to that of all.
+            // From the factor of one cell, the largest, to the factor of all.
             if (const Status status = check_scale(params.s_in, OpKind::avg_pool2d, Field::input); !status)
                 return status;
             if (const Status status = check_scale(params.s_out, OpKind::avg_pool2d, Field::output); !status)
@@ -177,9 +177,9 @@ constexpr Result<AverageParams> make_average_by(const PolicyRecord& policy, Aver
 ///             zero; to others, of windows without padding: as make_mean()
 ///
 /// @param has_padding  whether a window can reach beyond the image
-/// @return what check_codes() and check_result() refuse, naming the operand; dtype_mismatch of output for another type
-///         than the input's; what check_average_params() refuses; unsupported naming scale or zero_point where
-///         tflite's output differs from its input and there is padding; what make_mean() refuses
+/// @return the errors of check_codes() and check_result(), naming the operand; dtype_mismatch of output for another
+///         type than the input's; the errors of check_average_params(); unsupported naming scale or zero_point where
+///         tflite's output differs from its input and there is padding; the errors of make_mean()
 constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
                                              const OutputCodes& codes, index_t kernel_cells, PoolDivisor divisor,
                                              bool has_padding) noexcept {
@@ -189,14 +189,14 @@ constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const C
 }
 
 /// Parameters of a mean over `cells`, which is requantized to any scale and zero point: on the tflite family also to
-/// those of its input, as TFLite's MEAN does. On other targets that of make_average().
+/// those of its input, as TFLite's MEAN does. On other targets as make_average().
 ///
 ///     tflite  (M, e) = make_mean_multiplier(s_in, s_out, N);  requantize(sum - N·zp, M, e) + zo, by the target's rule
 ///
-/// @param given  the multiplier and the shift of the sum, from outside; divide_multiplier() makes it of those of a
-///               code. null: none
-/// @return what make_average() refuses; scale_out_of_range and accumulator_overflow of scale_ratio, where double
-///         rounding would shift the sum beyond 32 bits; what given_multiplier_words() refuses, and unsupported of
+/// @param given  the multiplier and the shift of the sum, from outside; divide_multiplier() makes them from a code's.
+///               null: none
+/// @return the errors of make_average(); scale_out_of_range and accumulator_overflow of scale_ratio, where double
+///         rounding would shift the sum beyond 32 bits; the errors of given_multiplier_words(), and unsupported of
 ///         multiplier for a target whose average has none
 constexpr Result<AverageParams> make_mean(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
                                           const OutputCodes& codes, index_t cells,
@@ -208,7 +208,7 @@ constexpr Result<AverageParams> make_mean(const PolicyRecord& policy, const Code
 /// Parameters of an average of int8 codes as ONNX Runtime's QLinearAveragePool computes it. Only of a target that
 /// computes_as_onnx().
 ///
-/// @return what make_average() refuses; unsupported of input for other codes than int8
+/// @return the errors of make_average(); unsupported of input for other codes than int8
 constexpr Result<AverageParams> make_average_of_values(const PolicyRecord& policy, const CodesOf& in,
                                                        const CodesOf& out, const OutputCodes& codes,
                                                        index_t kernel_cells, PoolDivisor divisor,
@@ -243,7 +243,7 @@ template <class L> struct AverageDivision {
 
 namespace detail {
 
-/// What requantizes a sum by words. The rules without words have none of its lanes.
+/// The policy that requantizes a sum by words. Rules without words use none of its lanes.
 template <AverageRule Rule> struct PolicyOfAverage { using type = keep_accumulator; };
 template <> struct PolicyOfAverage<AverageRule::requantize_sum> { using type = two_stage; };
 template <> struct PolicyOfAverage<AverageRule::double_rounding_sum> { using type = fixed_point<double_rounding>; };
@@ -282,14 +282,14 @@ template <class L> struct AverageOfValues {
     }
 };
 
-/// The average of the cells of one window, by a rule that is fixed: what a kernel's loop calls.
+/// The average of the cells of one window, by a fixed rule: called in a kernel's loop.
 ///
 /// @tparam L     lanes; each lane is a channel
-/// @tparam Rule  that of the parameters; not sum_of_values
+/// @tparam Rule  the parameters' rule; not sum_of_values
 template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
     using Policy = typename detail::PolicyOfAverage<Rule>::type;
     typename Policy::template Channel<L> channel;
-    OutputCodes codes{};  // what zero point and clamp the scaled value takes
+    OutputCodes codes{};  // zero point and clamp of the scaled value
     OutputLanes<L> out;
 
     explicit constexpr AverageBy(const AverageParams& p) noexcept
@@ -299,7 +299,7 @@ template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
         out = OutputLanes<L>(codes);
     }
 
-    /// What windows of equally many valid cells share.
+    /// Values shared by windows with equally many valid cells.
     struct Window {
         std::int32_t valid = 0;
         std::int32_t offset = 0;  // of their sum: the zero points'
@@ -358,7 +358,7 @@ template <class L> struct Average : AverageDivision<L> {
     explicit constexpr Average(const AverageParams&) noexcept {}
 
     /// @param sum    of the codes of the valid cells
-    /// @param valid  how many they are, at least 1
+    /// @param valid  their number, at least 1
     constexpr typename L::i32 code(typename L::i32 sum, index_t valid, const AverageParams& p) const noexcept {
         return with_average_rule(p.rule, [&](auto rule) {
             using By = AverageBy<L, rule>;

@@ -21,13 +21,13 @@ inline namespace INTQ_CORE_ABI {
 /// Where the codes of a range lie: symmetric keeps the real 0 at a fixed code, affine places it.
 enum class QuantScheme : std::uint8_t { symmetric, affine };
 
-/// What the largest magnitude of a symmetric range is divided by.
+/// The divisor of a symmetric range's largest magnitude.
 enum class SymmetricDivisor : std::uint8_t {
     half_of_codes,  // (qmax - qmin)/2
     highest_code    // qmax
 };
 
-/// The codes and the divisor of a symmetric range whose codes nobody gave.
+/// The codes and the divisor of a symmetric range whose codes were not specified.
 enum class SymmetricScheme : std::uint8_t {
     full_range,    // all codes of the type, divisor (qmax - qmin)/2: 127.5, 32767.5
     narrow_range,  // -qmax … qmax, divisor qmax: 127
@@ -69,7 +69,7 @@ constexpr std::int32_t torch_symmetric_zero_point(DType dtype, std::int64_t quan
 /// Checks a rule against the type of the codes.
 ///
 /// @return ok; value_out_of_range of quant_range (not quant_min <= 0 <= quant_max, empty, not in the dtype, or a
-///         divisor that is 0) or of zero_point; what check_scale() returns of the smallest scale
+///         divisor that is 0) or of zero_point; the errors of check_scale() for the smallest scale
 constexpr Status check_range_rule(const RangeRule& rule, DType dtype, OpKind op = OpKind::observe) noexcept {
     if (rule.quant_min < lowest_code(dtype) || rule.quant_min > 0 || rule.quant_min >= rule.quant_max)
         return {StatusCode::value_out_of_range, op, Field::quant_range, rule.quant_min, lowest_code(dtype)};
@@ -133,14 +133,14 @@ struct QuantizeRule {
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const QuantizeRule&, const QuantizeRule&) = default;
 };
 
-/// That of ONNX's QuantizeLinear.
+/// The rule of ONNX's QuantizeLinear.
 inline constexpr QuantizeRule onnx_quantize_rule{Rounding::half_even, QuantizeBy::divide};
 
 /// A QuantizeRule as a type, so that no loop tests it.
 template <Rounding Round, QuantizeBy By> struct FixedQuantizeRule { static constexpr QuantizeRule value{Round, By}; };
 
-/// Codes and their distance from the zero point are exact in binary32 up to here: what bounds the range of
-/// codes that quantize and fake-quantize take.
+/// Codes and their distance from the zero point are exact in binary32 up to here. This bounds the range of codes that
+/// quantize and fake-quantize take.
 inline constexpr std::int64_t largest_quantized_code = std::int64_t{1} << 23;
 
 /// The range of codes for one value.
@@ -245,7 +245,7 @@ INTQ_ALWAYS_INLINE constexpr decltype(auto) with_rule(QuantizeRule rule, Functio
     return function(FixedQuantizeRule<Rounding::half_up, QuantizeBy::reciprocal>{});
 }
 
-/// q = clamp(R(x · (1/s)) + zp, qmin, qmax); NaN gives zp, ±inf the ends. Preconditions as LaneQuantizer.
+/// q = clamp(R(x · (1/s)) + zp, qmin, qmax); NaN becomes zp, ±inf the ends. Preconditions as LaneQuantizer.
 constexpr std::int32_t quantize(float x, ScaleZeroPoint qparams, CodeRange range = {},
                                 QuantizeRule rule = {}) noexcept {
     return with_rule(rule, [&](auto fixed) {

@@ -3,7 +3,7 @@
 // multiply_by_quantized_multiplier: an integer times a multiplier and a shift, by each rule of TFLite. Layer: arith
 // (docs/arithmetic.md section 2.2).
 //
-// For an engine that has multipliers and shifts of its own, and for its tests. kernels::GivenRequantize brings them
+// For an engine with its own multipliers and shifts, and for its tests. kernels::GivenRequantize brings them
 // into a convolution.
 #ifndef INTQ_ARITH_QUANTIZED_MULTIPLIER_HPP
 #define INTQ_ARITH_QUANTIZED_MULTIPLIER_HPP
@@ -22,7 +22,7 @@ inline namespace INTQ_ABI {
 ///     single_rounding  (x·M + 2^(30-shift)) >> (31-shift)
 ///     double_rounding  RDBPOT(SRDHM(x·2^max(shift,0), M), max(-shift,0))
 ///
-/// Worked example: x = 7 with multiplier 1717986918 and shift -2, which stand for 0.2. Single rounding gives
+/// Worked example: x = 7 with multiplier 1717986918 and shift -2, which stand for 0.2. Single rounding yields
 /// (7·1717986918 + 2^32) >> 33 = 1. Double rounding first makes SRDHM(7, 1717986918) = 6 of 5.6, and then
 /// RDBPOT(6, 2) = 2 of 1.5.
 ///

@@ -3,9 +3,9 @@
 // The requantize policies: accumulator or narrow code -> narrow code, with the parameters of one output
 // channel in 32-bit words. Layer: arith (docs/arithmetic.md section 2).
 //
-// Long because the policies stand side by side. Kernels are keyed on a policy, not on a target: what differs between
-// two marches (rounding of a shift, caps) is in the words. Every formula is a template over Lanes; with scalar_lanes it
-// is the specification.
+// Long because it holds all policies side by side. Kernels are keyed on a policy, not on a target: differences between
+// two marches (rounding of a shift, caps) are in the words. Every formula is a template over Lanes; with scalar_lanes
+// it is the specification.
 #ifndef INTQ_ARITH_REQUANTIZE_HPP
 #define INTQ_ARITH_REQUANTIZE_HPP
 
@@ -21,10 +21,10 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// The parameters of one output channel; how many words count, and what they mean, is the policy's.
+/// The parameters of one output channel; the policy decides how many words count and what they mean.
 using ChannelWords = std::array<std::int32_t, 5>;
 
-/// What a layer's output codes may be: zero point, and the clamp of dtype and activation together.
+/// The range of a layer's output codes: zero point, and the clamp of dtype and activation together.
 struct OutputCodes {
     std::int32_t zero_point = 0;
     std::int32_t lowest = INT8_MIN;
@@ -86,7 +86,7 @@ template <class L> constexpr typename L::i32 narrow(typename L::i64 x) noexcept 
 
 }  // namespace detail
 
-/// What every policy does with its scaled value: zero point and clamp.
+/// The last step of every policy: zero point and clamp of its scaled value.
 ///
 ///     apply(acc) = clamp(scaled(acc) + zero_point);  apply_sumin(acc, e) the same with the operand of a fused add
 ///
@@ -435,7 +435,7 @@ struct two_stage : RequantizedCode<two_stage> {
                                                   const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
         return scaled<L>(L::add(acc, sumin_term<L>(e, sumin, acc)), channel, out);
     }
-    /// What the operand of a fused add adds to the accumulator; the last argument says its type.
+    /// The term of a fused add's operand in the accumulator; the last argument says its type.
     template <class L>
     static constexpr typename L::i32 sumin_term(typename L::i32 e, const SuminChannel<L>& sumin,
                                                 typename L::i32) noexcept {
@@ -495,7 +495,7 @@ struct keep_real {
     template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t*, index_t) noexcept { return {}; }
     template <class L>
     static constexpr typename L::f32 apply(typename L::f32 acc, const Channel<L>&, const OutputLanes<L>& out) noexcept {
-        // The second operand is what min and max give for NaN.
+        // min and max return the second operand for NaN.
         return (L::min)(out.highest_real, (L::max)(out.lowest_real, acc));
     }
     template <class L>

@@ -21,7 +21,7 @@ inline namespace INTQ_CORE_ABI {
 /// default, the others are PyTorch's.
 enum class Resize : std::uint8_t { nearest, nearest_exact, nearest_half_down, half_pixel, align_corners };
 
-/// What says how far apart the output's cells lie along an axis: the two extents, or a factor by the rule of the
+/// The source of the distance between output cells along an axis: the two extents, or a factor, by the rule of the
 /// project that it comes from.
 enum class ResizeOrigin : std::uint8_t { extents, torch_factor, onnx_factor };
 
@@ -37,8 +37,8 @@ struct ResizeScales {
     ResizeScale width{};
 };
 
-/// What an output cell is made of: one cell, or four by weights that count 256ths or 1024ths of a step between two, the
-/// last as TFLite; or the real numbers of four int8 cells, by weights in float32, as ONNX Runtime.
+/// The cells that an output cell is made of: one, or four by weights that count 256ths or 1024ths of a step between
+/// two, the last as TFLite; or the real numbers of four int8 cells, by weights in float32, as ONNX Runtime.
 enum class Blend : std::uint8_t { nearest, of_256ths, of_1024ths, of_values };
 
 /// The two grids of Blend::of_values.
@@ -78,7 +78,7 @@ constexpr std::int32_t largest_weight(Blend blend) noexcept {
     return blend == Blend::nearest ? 0 : blend == Blend::of_256ths ? 255 : 1023;
 }
 
-/// The extent that a factor makes of another one; 0 where it is below 1 or above largest_resized.
+/// The extent after scaling by a factor; 0 where it is below 1 or above largest_resized.
 ///
 ///     torch  out = fl(in·f), in binary64        onnx  out = fl(fmul(in, f))
 constexpr index_t resized_extent(const ResizeScale& scale, index_t in) noexcept {
@@ -89,14 +89,14 @@ constexpr index_t resized_extent(const ResizeScale& scale, index_t in) noexcept 
     return fits ? static_cast<index_t>(wanted) : index_t{0};
 }
 
-/// Whether the corners can be aligned: ONNX aligns those of a size that is not rounded down.
+/// Whether the corners can be aligned: ONNX aligns them where the size is not rounded down.
 constexpr bool aligns_corners(const ResizeScale& scale, index_t in) noexcept {
     if (scale.origin != ResizeOrigin::onnx_factor) return true;
     return fmul(static_cast<float>(in), static_cast<float>(scale.factor)) ==
            static_cast<float>(resized_extent(scale, in));
 }
 
-/// What is to be used from in to out: ONNX copies where no extent changes, whatever the factors are.
+/// The scales to use from in to out: ONNX copies where no extent changes, whatever the factors are.
 constexpr ResizeScales scales_between(const ResizeScales& scales, Size2d in, Size2d out) noexcept {
     const auto copies = [&](const ResizeScale& scale) {
         return scale.origin == ResizeOrigin::onnx_factor && in.height == out.height && in.width == out.width;
@@ -227,9 +227,9 @@ constexpr ResizeTap resize_tap_of_values(Resize rule, index_t d, index_t in, ind
 
 /// Checks grids from anywhere for Blend::of_values.
 ///
-/// @return ok; unsupported of input for other codes than int8 and on a target that does not compute as ONNX; what
-///         check_zero_point(), check_output_codes() and check_scale() return; scale_out_of_range of scale where a value
-///         is no float
+/// @return ok; unsupported of input for other codes than int8 and on a target that does not compute as ONNX; the errors
+///         of check_zero_point(), check_output_codes() and check_scale(); scale_out_of_range of scale where a value is
+///         no float
 constexpr Status check_resize_grids(const PolicyRecord& policy, const ResizeGrids& grids, DType dtype) noexcept {
     constexpr OpKind op = OpKind::interpolate;
     if (dtype != DType::int8 || !policy.computes_as_onnx()) return {StatusCode::unsupported, op, Field::input, 0, 0};

@@ -81,7 +81,7 @@ template <std::signed_integral Int> constexpr Int shift_floor(Int value, int n) 
 /// @pre 0 <= n < bits of the type
 template <std::signed_integral Int> constexpr Int shift_half_up(Int value, int n) INTQ_NOEXCEPT {
     INTQ_ASSERT(n >= 0 && n < static_cast<int>(8 * sizeof(Int)));
-    // What the floor leaves off rounds up where its first bit is set; the sum stays inside the type also for n = 1.
+    // The bits that the floor drops round up where the first is set; the sum stays inside the type also for n = 1.
     return n == 0 ? value : static_cast<Int>((value >> n) + ((value >> (n - 1)) & 1));
 }
 

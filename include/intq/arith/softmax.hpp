@@ -19,7 +19,7 @@ inline constexpr index_t softmax_most_terms = 65535;
 /// Real numbers of the probabilities before they are requantized: 2^-15 a code.
 inline constexpr CodesOf softmax_probability{0x1p-15f, 0, DType::int16};
 
-/// What each distance d = max - x stands for; computed once, when the operator is made.
+/// The values of each distance d = max - x; computed once, when the operator is made.
 ///
 ///     probability[d] = min(rhu(2^15·exp(-d·s_in)), 32767),  term[d] = rhu(2^31·exp(-d·s_in))
 struct SoftmaxTables {
@@ -69,7 +69,7 @@ constexpr Status check_softmax_input(const CodesOf& in) noexcept {
 
 }  // namespace detail
 
-/// @return what check_scale() returns; dtype_mismatch of input for another type than int8; value_out_of_range of
+/// @return the errors of check_scale(); dtype_mismatch of input for another type than int8; value_out_of_range of
 ///         zero_point: no code of the type
 inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
     if (const Status status = detail::check_softmax_input(in); !status) return status;

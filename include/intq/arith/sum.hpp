@@ -21,7 +21,7 @@ inline namespace INTQ_ABI {
 struct StripedSum {
     static constexpr index_t stripes = 16;
     static constexpr index_t block = 64;
-    /// Whether a backend can add vectors of terms; else it gives blocks in memory.
+    /// Whether a backend can add vectors of terms; else it passes blocks in memory.
     template <Lanes L> static constexpr bool takes_vectors = stripes % L::width() == 0;
 
     alignas(64) double stripe[stripes] = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a target is: a policy record, the arithmetic contract as data. Layer: arith (docs/design.md section 4).
+// Targets: a policy record each, the arithmetic contract as data. Layer: arith (docs/design.md section 4).
 #ifndef INTQ_ARITH_TARGET_HPP
 #define INTQ_ARITH_TARGET_HPP
 
@@ -16,7 +16,8 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// Which requantize policy a kernel is keyed on. The rule belongs to the operation: `binary64` is one of linear layers.
+/// Which requantize policy a kernel is keyed on. The rule belongs to the operation: `binary64` is a rule of linear
+/// layers.
 enum class RequantizeRule : std::uint8_t { float_scale, single_rounding, double_rounding, two_stage, binary64 };
 
 /// What a bias code may be: 32 or 64 bits, or 16 bits and a left shift per channel.
@@ -44,7 +45,7 @@ enum class SoftmaxRule : std::uint8_t {
 struct PolicyRecord {
     const char* name = "";
     RequantizeRule requantize = RequantizeRule::float_scale;
-    bool linear_in_binary64 = false;    // the rule of linear layers is binary64, and `requantize` that of the others
+    bool linear_in_binary64 = false;    // the rule of linear layers is binary64, and `requantize` the rule of others
     bool mul_ratio_in_float32 = false;  // fixed point: s_x·s_y / s_out of mul; other ratios are in double
     int accumulator_bits_int8 = 32;
     int accumulator_bits_int16 = 32;
@@ -60,8 +61,8 @@ struct PolicyRecord {
     AverageRule average = AverageRule::requantize_sum;
     SoftmaxRule softmax = SoftmaxRule::requantized;
     QuantizeRule quantize{};
-    /// Of int8 weights and of int16 activations whose qconfig leaves the codes open. They decide scales, which prepare
-    /// makes, and not what the target computes with them.
+    /// Of int8 weights and of int16 activations whose qconfig leaves the codes open. They decide the scales that
+    /// prepare makes, not the target's arithmetic.
     SymmetricScheme weight_scheme = SymmetricScheme::full_range;
     SymmetricScheme activation_scheme = SymmetricScheme::full_range;
     std::span<const ConstraintRow> constraints{};
@@ -74,8 +75,8 @@ struct PolicyRecord {
     INTQ_ALWAYS_INLINE constexpr RequantizeRule rule_of(OpKind op) const noexcept {
         return linear_in_binary64 && op == OpKind::linear ? RequantizeRule::binary64 : requantize;
     }
-    /// The rule of an average whose output may have any grid: `average`, or where that keeps the grid the one beside
-    /// it. `divide_codes` where the target has none.
+    /// The rule of an average whose output may have any grid: `average`, or the rule beside it where `average` keeps
+    /// the grid. `divide_codes` where the target has none.
     INTQ_ALWAYS_INLINE constexpr AverageRule requantized_average() const noexcept {
         if (average != AverageRule::divide_codes) return average;
         return requantize == RequantizeRule::double_rounding   ? AverageRule::double_rounding_sum
@@ -97,7 +98,7 @@ struct PolicyRecord {
         return requantize == RequantizeRule::float_scale;
     }
 
-    /// Whether both give the same codes for the same scales: every rule is equal. The name, the schemes and the
+    /// Whether both compute the same codes for the same scales: every rule is equal. The name, the schemes and the
     /// constraints, which decide what comes in and what is admitted, may differ.
     INTQ_ALWAYS_INLINE constexpr bool same_arithmetic(const PolicyRecord& other) const noexcept {
         return requantize == other.requantize && linear_in_binary64 == other.linear_in_binary64 &&

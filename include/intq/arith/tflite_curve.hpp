@@ -54,7 +54,7 @@ constexpr bool is_sound(const TfliteCurve& curve) noexcept {
 /// @param entries  tflite_curve_size
 /// @return ok; shape_mismatch of storage
 ///
-/// Source   the 256 knots of LiteRT 2.3, read off its TANH kernel; the formula, which gives all of them, is ours
+/// Source   the 256 knots of LiteRT 2.3, read off its TANH kernel; the formula, which reproduces all of them, is ours
 constexpr Status make_tflite_curve_table(std::span<std::int16_t> entries) noexcept {
     if (entries.size() != tflite_curve_size)
         return {StatusCode::shape_mismatch, OpKind::lookup_table, Field::storage,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What TFLite's kernels compute beside requantization: hard swish and leaky relu of int8 codes, the multiplier of a
+// Functions of TFLite's kernels beside requantization: hard swish and leaky relu of int8 codes, the multiplier of a
 // mean, the cells of a resized image. Layer: arith (docs/arithmetic.md section 4).
 //
 // An import makes tables and multipliers of them once, so they are scalar.
@@ -168,9 +168,10 @@ constexpr index_t tflite_nearest_cell(index_t d, index_t in, index_t out, bool c
 
 /// The cells of an axis that RESIZE_BILINEAR reads, in integers.
 ///
-///     s = fl((2^10·(in - 1) + fl((out - 1)/2)) / (out - 1)) with corners and out > 1, else fl((2^10·in + fl(out/2)) /
-///     out) p = d·s + fl(s/2) - 2^9 with half_pixel, else d·s first = max(fl(p / 2^10), 0),  second = min(first + 1, in
-///     - 1),  weight = p mod 2^10;  0 for p < 0
+///     s      = fl((2^10·(in - 1) + fl((out - 1)/2)) / (out - 1)) with corners and out > 1,
+///              else fl((2^10·in + fl(out/2)) / out)
+///     p      = d·s + fl(s/2) - 2^9 with half_pixel, else d·s
+///     first  = max(fl(p / 2^10), 0),  second = min(first + 1, in - 1),  weight = p mod 2^10;  0 for p < 0
 ///
 /// @pre 1 <= in, out <= 2^24, 0 <= d < out
 /// @return value_out_of_range of input where the rounding of s takes the cell beyond the last one, which LiteRT then

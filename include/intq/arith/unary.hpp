@@ -26,7 +26,7 @@ inline namespace INTQ_ABI {
 
 /// f(x) in binary64, made of the functions of arith/real_functions.hpp: the same bits on every machine.
 ///
-/// @param slope  elu: its limit; leaky_relu: the factor of negative x; hard_sigmoid: 6 times that between its ends
+/// @param slope  elu: its limit; leaky_relu: the factor of negative x; hard_sigmoid: 6 times the slope between its ends
 constexpr double table_function(TableFunction function, double x, double slope = 1.0) noexcept {
     const auto clamp = [](double value, double low, double high) {
         return value < low ? low : value > high ? high : value;
@@ -103,7 +103,7 @@ constexpr float table_function_in_float32(TableFunction function, float x, doubl
 /// Whether the function is smooth enough at every code for 512 straight pieces.
 constexpr bool fits_int16_table(TableFunction function) noexcept { return function < TableFunction::leaky_relu; }
 
-/// clamp(rhu(real / s_out) + zp_out, range); NaN counts as 0, an infinity gives the end of its side.
+/// clamp(rhu(real / s_out) + zp_out, range); NaN counts as 0, an infinity becomes the end of its side.
 inline std::int32_t table_entry(double real, const CodesOf& out, CodeRange range) noexcept {
     const auto zero_point = static_cast<double>(out.zero_point);
     const double low = static_cast<double>(range.quant_min) - zero_point,
@@ -151,10 +151,10 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange ra
 ///
 ///     entries[x + 128] = clamp(rhu(f(double(x - zp_in) · s_in) / s_out) + zp_out, range)
 ///
-/// @param function  double -> double; NaN counts as 0, infinities give the ends
+/// @param function  double -> double; NaN counts as 0, infinities become the ends
 /// @param entries   256
 /// @param range     of the output
-/// @return ok; dtype_mismatch of input or output; what check_scale() returns; value_out_of_range of a zero point that
+/// @return ok; dtype_mismatch of input or output; the errors of check_scale(); value_out_of_range of a zero point that
 ///         is no code, and of quant_range where it goes beyond the type or leaves the zero point out; shape_mismatch of
 ///         storage
 template <class Function>
@@ -173,7 +173,7 @@ Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int
 ///
 ///     entries[x + 128] = clamp(rhe(fdiv(f(fmul(float(x - zp_in), s_in)), s_out)) + zp_out, range)
 ///
-/// @param function  float -> float; NaN counts as 0, infinities give the ends
+/// @param function  float -> float; NaN counts as 0, infinities become the ends
 /// @return as make_int8_table()
 template <class Function>
 Status make_int8_table_in_float32(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries,
@@ -204,7 +204,7 @@ Status make_int16_table(const CodesOf& in, const CodesOf& out, std::span<std::in
     return {};
 }
 
-/// The same of a named function.
+/// The same for a named function.
 inline Status make_int8_table(TableFunction function, const CodesOf& in, const CodesOf& out,
                               std::span<std::int8_t> entries, double slope = 1.0, CodeRange range = {}) noexcept {
     return make_int8_table(

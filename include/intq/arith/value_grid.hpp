@@ -33,8 +33,8 @@ inline namespace INTQ_ABI {
 ///     bin(x) =  fl( x / 2^exponent)        0 <= x:  the bin k holds  k·w <= x < (k+1)·w
 ///     bin(x) = -fl(-x / 2^exponent) - 1    x < 0:   the bin k holds  k·w < x <= (k+1)·w, 0 excepted
 ///
-/// A bin of a grid lies in one bin of any coarser grid: bin(x) at exponent + 1 is fl(bin(x) / 2). So counts of a fine
-/// grid give those of a coarse one, whatever the order in which the data came.
+/// A bin of a grid lies in one bin of any coarser grid: bin(x) at exponent + 1 is fl(bin(x) / 2). So the counts of a
+/// fine grid determine a coarse grid's, whatever the order of the data.
 ///
 /// @pre |x| < 2^(exponent + 24); -126 <= exponent <= 125
 ///

@@ -3,14 +3,14 @@
 // The two inline namespaces that keep differently built object files apart (docs/design.md section 11).
 // Layer: core.
 //
-// INTQ_CORE_ABI carries the version. Types and constants live there that pass between units: views, statuses, the
+// INTQ_CORE_ABI carries the version. It holds the types and constants that pass between units: views, statuses, the
 // records of a target, a program. Their member functions are always inlined and emit nothing, so that neither the
 // instruction set nor the assert level of a unit is part of them, and the linker has no copy to choose from.
 // INTQ_ABI adds the assert level, the instruction set, the default backend, INTQ_SMALL and INTQ_UNROLLED. Every
 // function lives there, so that the linker never merges it with its namesake from another unit and never keeps AVX-512
-// code for everyone; with the functions live the types that only one backend has.
+// code for everyone. Types that only one backend has live there, too.
 //
-// An aggregate cannot declare its constructor, so that nothing makes the implicit one inline: write `Window2d w{}`, not
+// An aggregate cannot declare its constructor, so nothing makes the implicit one inline: write `Window2d w{}`, not
 // `Window2d w`. The braces initialize without a call.
 #ifndef INTQ_CORE_ABI_HPP
 #define INTQ_CORE_ABI_HPP
@@ -24,9 +24,9 @@
 #define INTQ_DETAIL_ASSERT_ INTQ_DETAIL_JOIN(_assert, INTQ_ASSERT_LEVEL)
 
 // --- the instruction set ---------------------------------------------------------------------------------------------
-// What the compiler may emit in this unit; finer than the backends, because one backend's code that is compiled with
-// and without, say, FMA differs too. The level is one word, with the length of vectors where that is part of the code;
-// words for what comes besides follow it.
+// The instructions that the compiler may emit in this unit: finer than the backends, because one backend's code also
+// differs with and without, say, FMA. The level is one word, with the length of vectors where that is part of the code;
+// words for further extensions follow it.
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
 #    if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #        define INTQ_DETAIL_LEVEL_ _avx512vnni
@@ -83,7 +83,7 @@
 #    define INTQ_DETAIL_FMA_
 #endif
 
-// Integer products: of x86 the VEX form beside AVX-512, of Arm products of four bytes.
+// Integer products: on x86 the VEX form beside AVX-512, on Arm products of four bytes.
 #if defined(__AVXVNNI__) && defined(__AVX512F__)
 #    define INTQ_DETAIL_PRODUCTS_ _avxvnni
 #elif defined(__ARM_FEATURE_MATMUL_INT8)
@@ -96,7 +96,7 @@
 #    define INTQ_DETAIL_PRODUCTS_
 #endif
 
-// What compilers use unasked at one level, and a CPU of that level may lack.
+// Extensions that compilers use unasked at one level, and a CPU of that level may lack.
 #if defined(__AVX512FP16__)
 #    define INTQ_DETAIL_MORE_ _bmi_vbmi_fp16
 #elif defined(__AVX512VBMI__)
@@ -151,8 +151,7 @@
                      INTQ_DETAIL_JOIN(INTQ_DETAIL_ISA_, INTQ_DETAIL_JOIN(INTQ_DETAIL_WITH_XSIMD_, \
                                                                          INTQ_DETAIL_JOIN(_, INTQ_DEFAULT_BACKEND))))
 
-// The hosted half, and core beside it. The compiled form serves units of any flags, so that nothing of those stands in
-// its names.
+// The hosted half, and core beside it. The compiled form serves units of any flags, so its names contain none of them.
 #if INTQ_COMPILED
 #    define INTQ_HOSTED_ABI INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, _compiled)
 #    define INTQ_CORE_ABI INTQ_DETAIL_JOIN(core_, INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, _compiled))

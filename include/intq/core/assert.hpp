@@ -15,7 +15,7 @@ using AssertHandler = void (*)(const char* condition, const char* file, int line
 
 namespace detail {
 
-/// One of the whole program, whatever its units were built for. Null: a failure prints, where that is possible, and
+/// One for the whole program, whatever its units were built for. Null: a failure prints, where that is possible, and
 /// traps.
 inline AssertHandler assert_handler = nullptr;
 
@@ -33,7 +33,7 @@ namespace intq {
 inline namespace INTQ_ABI {
 
 /// Installs a handler for failed preconditions and returns the former one; null, for both, is the standard one, which
-/// prints condition, file and line to the standard error, where Linux and the C library are there to do so, and traps.
+/// prints condition, file and line to the standard error, where Linux and the C library are available, and traps.
 /// Not thread-safe: call it at start.
 inline AssertHandler set_assert_handler(AssertHandler handler) noexcept {
     AssertHandler former = detail::assert_handler;
@@ -41,7 +41,7 @@ inline AssertHandler set_assert_handler(AssertHandler handler) noexcept {
     return former;
 }
 
-/// What a failed INTQ_ASSERT calls.
+/// Called by a failed INTQ_ASSERT.
 inline void fail_assert(const char* condition, const char* file, int line) {
     if (detail::assert_handler == nullptr) {
 #if defined(__linux__)

@@ -58,7 +58,7 @@ inline std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t befor
     return detail::reflected_crc<0xEDB88320>(bytes, before);
 }
 
-/// CRC-32C, which is the same by Castagnoli's polynomial.
+/// CRC-32C: the same with Castagnoli's polynomial.
 ///
 /// Source   RFC 3720, appendix B.4: the reflected polynomial 0x82F63B78
 inline std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept {

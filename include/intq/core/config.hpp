@@ -5,14 +5,14 @@
 #ifndef INTQ_CORE_CONFIG_HPP
 #define INTQ_CORE_CONFIG_HPP
 
-// The library is C++20. A compiler that is set to an older standard says so and stops: there is no file of that name,
-// and no other way ends a unit before what it includes gives errors by the hundred.
+// The library is C++20. A compiler that is set to an older standard says so and stops: the file included below does not
+// exist. Nothing else ends a unit before its includes cause hundreds of errors.
 #if __cplusplus <= 201703L
 #    error "intq needs C++20: compile with -std=c++20"
 #    include <intq_needs_cpp20>
 #endif
 
-// The version stands here only; CMake reads it.
+// The version is defined only here; CMake reads it.
 #define INTQ_VERSION_MAJOR 0
 #define INTQ_VERSION_MINOR 1
 #define INTQ_VERSION_PATCH 0
@@ -32,8 +32,8 @@
 #    define INTQ_WITH_XSIMD 0
 #endif
 
-// INTQ_SMALL is 1 where code is to be small rather than fast (-Os, -Oz): kernels then have no paths of their own for
-// common shapes. Results are the same.
+// INTQ_SMALL is 1 where code is to be small rather than fast (-Os, -Oz): kernels then have no special paths for common
+// shapes. Results are the same.
 #ifndef INTQ_SMALL
 #    if defined(__OPTIMIZE_SIZE__)
 #        define INTQ_SMALL 1
@@ -42,8 +42,8 @@
 #    endif
 #endif
 
-// INTQ_UNROLLED 1 gives each layer of a generated model code of its own, made for its shapes, where layers share the
-// inner parts of kernels otherwise: faster and larger (docs/to_a_microcontroller.md). Results are the same.
+// INTQ_UNROLLED 1 compiles separate code for the shapes of each layer of a generated model: faster and larger.
+// Otherwise layers share the inner parts of kernels (docs/to_a_microcontroller.md). Results are the same.
 #ifndef INTQ_UNROLLED
 #    define INTQ_UNROLLED 0
 #endif
@@ -61,18 +61,18 @@
 #    define INTQ_COMPILED 0
 #endif
 
-// INTQ_DEFINES(room) is 1 where this unit defines what the headers of a room declare: always when header-only; in the
+// INTQ_DEFINES(room) is 1 where this unit holds the definitions of a room's headers: always when header-only; in the
 // compiled form in the unit that defines INTQ_DEFINES_<room>, such as INTQ_DEFINES_quantization_prepare, as INTQ_YES,
 // or INTQ_DEFINES_ALL as 1. A room is a folder below include/intq, its path joined by underscores.
 //
-// INTQ_INLINE stands before every function of the hosted half that is defined outside its class; also where a class
-// declares it virtual, because a virtual function that is not inline at the end of its class makes every unit emit the
-// vtable and all that hangs on it.
+// INTQ_INLINE precedes every function of the hosted half that is defined outside its class, also where a class declares
+// it virtual: a virtual function that is not inline at the end of its class makes every unit emit the vtable and all
+// that it refers to.
 #if INTQ_COMPILED
 #    ifndef INTQ_DEFINES_ALL
 #        define INTQ_DEFINES_ALL 0
 #    endif
-// The word of a room that is not defined falls away before #if reads the rest, so that -Wundef has nothing to say.
+// An undefined INTQ_DEFINES_<room> is dropped before #if reads the rest, so -Wundef does not warn.
 #    define INTQ_YES ~, 1
 #    define INTQ_DETAIL_SECOND(first, second, ...) second
 #    define INTQ_DETAIL_IS_YES(...) INTQ_DETAIL_SECOND(__VA_ARGS__)
@@ -113,8 +113,8 @@
 #    define INTQ_UNROLL
 #endif
 
-// Before a search among a few rows: where they are known when a generated model compiles, nothing of it stays, also at
-// -Os. Clang does so by itself.
+// Before a search among a few rows: where they are known when a generated model compiles, nothing of it remains, even
+// at -Os. Clang does so by itself.
 #if defined(__GNUC__) && !defined(__clang__)
 #    define INTQ_UNROLL_KNOWN _Pragma("GCC unroll 8")
 #else

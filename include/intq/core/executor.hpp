@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Executor: the parallel-for that a kernel is given. Layer: core (docs/design.md section 3).
+// Executor: the parallel-for that a kernel receives. Layer: core (docs/design.md section 3).
 #ifndef INTQ_CORE_EXECUTOR_HPP
 #define INTQ_CORE_EXECUTOR_HPP
 
@@ -10,7 +10,7 @@
 namespace intq {
 inline namespace INTQ_ABI {
 
-/// Calls the function object behind `context`: what an executor's threads are given.
+/// Calls the function object behind `context`; an executor's threads run it.
 template <class Function> void call_task(void* context, index_t i) { (*static_cast<Function*>(context))(i); }
 
 /// Executor's call: without `run`, or for one task, a loop in the calling thread.
@@ -32,7 +32,7 @@ inline namespace INTQ_CORE_ABI {
 
 /// A parallel-for behind two pointers, so that a compiled kernel can take any.
 ///
-///     executor(count, task)  calls task(i) once for each i in [0, count), in any order, and returns when all did
+///     executor(count, task)  calls task(i) once for each i in [0, count), in any order, and returns when all are done
 ///
 /// A kernel splits its work by shape only, never by the number of threads: the bits cannot depend on it.
 ///
@@ -45,8 +45,8 @@ public:
     INTQ_ALWAYS_INLINE constexpr Executor() = default;
     INTQ_ALWAYS_INLINE constexpr Executor(Run run, void* state) noexcept : run_(run), state_(state) {}
 
-    /// Whether all tasks run in the calling thread: a kernel may then leave out what only serves several at once. The
-    /// bits must not depend on it.
+    /// Whether all tasks run in the calling thread: a kernel may then leave out work that only serves several at once.
+    /// The bits must not depend on it.
     INTQ_ALWAYS_INLINE constexpr bool is_serial() const noexcept { return run_ == nullptr; }
 
     template <class Function> INTQ_ALWAYS_INLINE void operator()(index_t count, Function&& function) const {

@@ -28,10 +28,10 @@ struct Padding2d {
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Padding2d&, const Padding2d&) = default;
 };
 
-/// What the elements are that a pad adds.
+/// The elements that a pad adds.
 enum class PadMode : std::uint8_t {
     constant,
-    reflect,   // those of the tensor, mirrored at its outermost element, which is not repeated
+    reflect,   // the tensor's, mirrored at its outermost element, which is not repeated
     replicate  // the outermost element
 };
 
@@ -44,15 +44,15 @@ struct Window2d {
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Window2d&, const Window2d&) = default;
 };
 
-/// Largest kernel, stride, dilation and padding of a window, and the largest extent of an image. What is computed from
-/// one axis of both stays in 32 bits.
+/// Largest kernel, stride, dilation and padding of a window, and the largest extent of an image. Numbers computed from
+/// one axis of both stay in 32 bits.
 inline constexpr index_t largest_window = index_t{1} << 24;
 inline constexpr index_t largest_extent = index_t{1} << 30;
 
 /// Which cells an average divides by: the whole kernel (PyTorch's default), or the cells inside the image.
 enum class PoolDivisor : std::uint8_t { kernel_cells, valid_cells };
 
-/// What follows the accumulator inside a fused operator: a clamp on codes.
+/// The step after the accumulator inside a fused operator: a clamp on codes.
 enum class Activation : std::uint8_t { none, relu, relu6 };
 
 /// Real functions that a table holds. gelu_erf is x·Φ(x), gelu_tanh its approximation by tanh.
@@ -148,7 +148,7 @@ constexpr Status check_image(Size2d in, OpKind op) noexcept {
     return {};
 }
 
-/// @return ok; value_out_of_range of activation: a number that none of them has
+/// @return ok; value_out_of_range of activation: a number that no activation has
 constexpr Status check_activation(Activation activation, OpKind op) noexcept {
     if (activation <= Activation::relu6) return {};
     return {StatusCode::value_out_of_range, op, Field::activation, static_cast<std::int64_t>(activation),

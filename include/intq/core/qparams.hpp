@@ -75,7 +75,7 @@ public:
     INTQ_ALWAYS_INLINE constexpr std::span<const float> channel_scales() const noexcept { return scales_; }
     INTQ_ALWAYS_INLINE constexpr std::int64_t quant_min() const noexcept { return quant_min_; }
     INTQ_ALWAYS_INLINE constexpr std::int64_t quant_max() const noexcept { return quant_max_; }
-    /// Number of zero points, which are given as many as scales or not at all.
+    /// Number of zero points: as many as scales, or 0.
     INTQ_ALWAYS_INLINE constexpr index_t zero_point_count() const noexcept {
         return is_per_channel() ? static_cast<index_t>(zero_points_.size()) : 1;
     }
@@ -105,13 +105,13 @@ inline namespace INTQ_ABI {
 
 /// Whether a real number can be a scale: from 2^-100 to 2^126.
 ///
-/// Some programs flush denormal numbers to zero. Below the one end a denormal x would have a code other than 0, beyond
-/// the other the reciprocal of the scale would be denormal.
+/// Some programs flush denormal numbers to zero. Below that range a denormal x would have a code other than 0; above it
+/// the reciprocal of the scale would be denormal.
 constexpr bool is_scale(float value) noexcept { return value >= 0x1p-100f && value <= 0x1p126f; }
 
 /// @param owner    whose scale it is
 /// @param channel  -1 for the scale of a whole tensor
-/// @return ok; not_finite of scale for NaN and infinities, scale_out_of_range for what else is no scale
+/// @return ok; not_finite of scale for NaN and infinities, scale_out_of_range for other numbers that are no scale
 constexpr Status check_scale(float scale, OpKind op, Field owner = Field::none, index_t channel = -1) noexcept {
     if (is_scale(scale)) return {};
     const bool is_number = scale - scale == 0.0f;
@@ -122,9 +122,9 @@ constexpr Status check_scale(float scale, OpKind op, Field owner = Field::none, 
 ///
 /// @param channels  extent of the channel axis; ignored per tensor
 /// @return ok; value_out_of_range of axis for a negative one; quant_range when quant_min <= 0 <= quant_max does not
-/// hold or does not fit the dtype; what
-///         check_scale() returns; zero_point outside the range; shape_mismatch of scale when there are not as many as
-///         channels, and of zero_point when there are some, but not as many as scales
+///         hold or does not fit the dtype; the errors of check_scale(); zero_point outside the range; shape_mismatch of
+///         scale when there are not as many as channels, and of zero_point when there are some, but not as many as
+///         scales
 constexpr Status check_qparams(const QParams& qparams, DType dtype, index_t channels,
                                OpKind op = OpKind::none) noexcept {
     if (qparams.is_per_channel() && qparams.axis() < 0)

@@ -32,7 +32,7 @@ enum class StatusCode : std::uint8_t {
     corrupt                // a program or file contradicts itself
 };
 
-/// What a Status speaks of.
+/// The subject of a Status.
 enum class Field : std::uint8_t {
     none,
     input,
@@ -61,11 +61,11 @@ enum class Field : std::uint8_t {
     multiplier,
     shift,
     layout,
-    scale_ratio,  // of the inputs to the output: what the target requantizes by
-    divisor,      // what an average divides by; given: PoolDivisor
+    scale_ratio,  // of the inputs to the output: the target requantizes by it
+    divisor,      // of an average; given: PoolDivisor
     magic,        // the first bytes of a file, which say what it is
     version,      // of a file's format
-    file,         // given: its bytes; expected: those that its header says
+    file,         // given: its bytes; expected: as its header says
     checksum
 };
 

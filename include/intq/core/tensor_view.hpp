@@ -51,7 +51,7 @@ public:
         requires(ExtentsType::all_static && !stores_strides)
         : data_(data) {}
 
-    /// View with strides of its own, counted in elements.
+    /// View with the given strides, counted in elements.
     INTQ_ALWAYS_INLINE constexpr TensorView(T* data, const Index& extents,
                                             const Index& strides) INTQ_NOEXCEPT requires stores_strides
         : data_(data),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that the caller gives: sized before the call, handed out front to back. Layer: core.
+// Memory that the caller provides: sized before the call, handed out front to back. Layer: core.
 #ifndef INTQ_CORE_WORKSPACE_HPP
 #define INTQ_CORE_WORKSPACE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// GridHistogram: one pass over the data from which every range method reads its range. Layer: observers
+// GridHistogram: one pass over the data, from which every range method derives its range. Layer: observers
 // (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_GRID_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_GRID_HISTOGRAM_HPP
@@ -81,8 +81,8 @@ inline Status merge_histograms(std::span<std::int64_t> memory, GridHistogramStat
     return {};
 }
 
-/// The sum of counts from a file or another process; -1 for what no histogram holds: a negative count, or a sum beyond
-/// 2^53, up to which double is exact and room is left for more data.
+/// The sum of counts from a file or another process; -1 for counts that no histogram holds: a negative one, or a sum
+/// beyond 2^53, up to which double is exact and room is left for more data.
 inline std::int64_t checked_total(std::span<const std::int64_t> counts) noexcept {
     constexpr std::int64_t most = std::int64_t{1} << 53;
     std::int64_t total = 0;
@@ -128,8 +128,8 @@ inline namespace INTQ_CORE_ABI {
 ///     const ValueRange range = percentile_range(histogram, 0.9999);
 ///
 /// More than half of the bins lie in the range of the data, unless that has fewer different floats. A growing width
-/// joins whole bins (arith::GridBins), and the width depends on the extremes alone: batches, shards, threads and
-/// processes give the same bits in any order.
+/// joins whole bins (arith::GridBins), and the width depends only on the extremes: batches, shards, threads and
+/// processes yield the same bits in any order.
 ///
 /// Memory   8 bytes a bin of the caller, independent of the amount of data
 class GridHistogram {
@@ -140,7 +140,7 @@ public:
         INTQ_ASSERT(bins() >= arith::fewest_grid_bins);
         reset();
     }
-    /// Goes on where another one stopped: the memory holds its counts.
+    /// Continues where another one stopped: the memory holds its counts.
     /// @pre check() accepts both
     INTQ_ALWAYS_INLINE GridHistogram(std::span<std::int64_t> memory, const GridHistogramState& state) INTQ_NOEXCEPT
         : memory_(memory),
@@ -148,7 +148,7 @@ public:
         INTQ_ASSERT(check_state(memory, state).ok());
     }
 
-    /// Whether counts and state, from a file or another process, are those of a histogram.
+    /// Whether counts and state, from a file or another process, belong to a histogram.
     ///
     /// @return ok; not_finite or value_out_of_range of input (the range); corrupt of tensor (grid or counts)
     static INTQ_ALWAYS_INLINE Status check_state(std::span<const std::int64_t> counts,
@@ -170,7 +170,7 @@ public:
     INTQ_ALWAYS_INLINE std::int64_t total() const noexcept { return state_.total; }
     /// Width of a bin.
     INTQ_ALWAYS_INLINE double width() const noexcept { return arith::power_of_two(state_.grid.exponent); }
-    /// Bins up to that of the highest value; the others are 0.
+    /// Bins up to the highest value's; the others are 0.
     INTQ_ALWAYS_INLINE index_t used() const noexcept {
         return seen() ? arith::grid_bin(range().highest, state_.grid.exponent) - state_.grid.first + 1 : 0;
     }
@@ -210,7 +210,7 @@ public:
         return {};
     }
 
-    /// Adds what another histogram saw: shards merged in any order equal one pass over all of the data.
+    /// Adds the data of another histogram: shards merged in any order equal one pass over all of the data.
     ///
     /// @return ok; shape_mismatch of channels where the bins differ in number, and then the state is as before
     INTQ_ALWAYS_INLINE Status merge(const GridHistogram& other) noexcept {

@@ -73,9 +73,9 @@ private:
 
 /// Cuts a histogram from its ends while the error falls.
 ///
-/// The bins at the ends are offered in steps of 1e-5 of the values, at the end where more bins hold that many; the
-/// search stops at the first cut that errs more than the one before. The whole range is never weighed: the first cut
-/// is always taken.
+/// The bins at the ends are offered in steps of 1e-5 of the values, at the end where more bins hold that many. The
+/// search stops at the first cut that errs more than the one before. The whole range is never weighed: the first cut is
+/// always taken.
 ///
 /// @param codes    number of codes: 256 for 8-bit types, whatever range of them is used
 /// @param running  (bins) of scratch
@@ -127,7 +127,7 @@ inline ValueRange search_histogram(const FloatHistogram& histogram, std::int64_t
 }
 
 /// The same search over the counts of a grid, which do not depend on the order of the data. The bins start and end at
-/// those of the extremes; the result is clipped to these.
+/// the bins of the extremes; the result is clipped to the extremes.
 ///
 /// @param scratch  2 · histogram.bins() floats
 /// @pre histogram.seen()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The range whose quantized distribution diverges least from that of the data. Layer: observers
+// The range whose quantized distribution diverges least from the data's. Layer: observers
 // (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_KL_HPP
 #define INTQ_OBSERVERS_KL_HPP
@@ -51,8 +51,8 @@ struct MagnitudeSums {
         }
     }
 
-    /// Divergence of the first `length` bins from their quantized form, less what is the same for all lengths; a
-    /// negative number says that it is infinite.
+    /// Divergence of the first `length` bins from their quantized form, less the terms that are the same for all
+    /// lengths; a negative number means that it is infinite.
     ///
     ///     P = the counts, those beyond added to the last bin;  Q = in each of `levels` groups the mean of its counts
     ///     total · KL(P, Q) = sum P ln P - sum P ln Q, Q normalized to the sum of P
@@ -78,7 +78,7 @@ struct MagnitudeSums {
 
 }  // namespace detail
 
-/// Numbers of scratch that kl_range() needs for a histogram of so many bins.
+/// Numbers of scratch that kl_range() needs for a histogram of `bins` bins.
 constexpr index_t kl_scratch_size(index_t bins) noexcept { return 3 * (bins + 1); }
 
 /// The symmetric range whose quantized distribution of |x| has the least Kullback-Leibler divergence.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // MinMaxRange: the smallest and largest values ever seen, per tensor or per channel. Layer: observers
-// (docs/workflow.md section 1). The modules MinMaxObserver and PerChannelMinMaxObserver stand on it.
+// (docs/workflow.md section 1). The modules MinMaxObserver and PerChannelMinMaxObserver build on it.
 #ifndef INTQ_OBSERVERS_MIN_MAX_HPP
 #define INTQ_OBSERVERS_MIN_MAX_HPP
 
@@ -60,7 +60,7 @@ public:
         return {};
     }
 
-    /// Adds what another observer saw: two shards merged equal one pass over all of the data.
+    /// Adds the data of another observer: two shards merged equal one pass over all of the data.
     ///
     /// @return ok; shape_mismatch of channels, and then the state is as before
     INTQ_ALWAYS_INLINE Status merge(const MinMaxRange& other) noexcept {

@@ -15,7 +15,7 @@ inline namespace INTQ_CORE_ABI {
 /// Percentiles that mix_range() tries unless told.
 inline constexpr double mix_percentiles[] = {0.999, 0.9995, 0.9999, 0.99995, 0.99999, 0.999995};
 
-/// What a small change of the percentile does to the error of a range, and what the values do that it leaves out.
+/// How a small change of the percentile, and the values that are left out, affect the error of a range.
 struct Cliff {
     double tail = 0.0;  // the part of the values that is taken to lie outside
     ValueRange wider{}, narrower{};
@@ -25,11 +25,11 @@ struct Cliff {
 
     /// The largest error is at least four times the least: 6 dB, one bit of resolution. Our threshold.
     INTQ_ALWAYS_INLINE bool is_cliff() const noexcept { return largest_error > arith::dmul(4.0, least_error); }
-    /// Less than half of the data's range is left, and what is cut off costs more than the finer steps save. Neighbours
+    /// Less than half of the data's range is left, and clipping costs more than the finer steps save. Neighbours
     /// may be as bad, so such a range need not stand on a cliff.
     INTQ_ALWAYS_INLINE bool clips_most() const noexcept { return kept < 0.5 && error > whole_error; }
     /// Less than a 32nd of the data's range is left. Whatever sums of squares say of few values, they lose five bits of
-    /// their magnitude, which no percentile knows. Our threshold.
+    /// magnitude, which no percentile shows. Our threshold.
     INTQ_ALWAYS_INLINE bool keeps_little() const noexcept { return kept < 1.0 / 32.0; }
 };
 
@@ -39,10 +39,10 @@ struct Cliff {
 namespace intq::observers {
 inline namespace INTQ_ABI {
 
-/// Of percentile ranges the one of the least error.
+/// The percentile range of the least error.
 ///
 /// @pre histogram.seen(); arith::check_range_rule(); percentiles in [0, 1]
-/// @return the range of the least quantization_error(), of equal ones the first; what that returns
+/// @return the range of the least quantization_error(), of equal ones the first; its errors
 ///
 /// Result   the same bits for any order of the data
 /// Cost     O(bins · percentiles)
@@ -75,7 +75,7 @@ inline double kept_part(const ValueRange& data, const ValueRange& range) noexcep
 ///     kept     = length of (range and 0) inside (data and 0) / length of (data and 0)
 ///
 /// @pre histogram.seen(); arith::check_range_rule()
-/// @return the comparison; what quantization_error() returns
+/// @return the comparison; the errors of quantization_error()
 inline Result<Cliff> find_cliff(const GridHistogram& histogram, const ValueRange& range,
                                 const arith::RangeRule& rule) INTQ_NOEXCEPT {
     std::int64_t outside = 0;

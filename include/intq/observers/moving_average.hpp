@@ -2,7 +2,7 @@
 //
 // MovingAverageRange: exponential moving average of the batches' ranges, per tensor or per channel.
 // Layer: observers (docs/workflow.md section 1). The modules MovingAverageMinMaxObserver and
-// MovingAveragePerChannelMinMaxObserver stand on it.
+// MovingAveragePerChannelMinMaxObserver build on it.
 #ifndef INTQ_OBSERVERS_MOVING_AVERAGE_HPP
 #define INTQ_OBSERVERS_MOVING_AVERAGE_HPP
 

@@ -26,8 +26,8 @@ inline namespace INTQ_ABI {
 ///
 ///     candidate i = (1 - i/100) · range,  i = 0, stride, 2·stride, … < candidates
 ///
-/// @pre histogram.seen(); arith::check_range_rule(); the options are in their bounds
-/// @return the candidate of the least quantization_error(), of equal ones the wider; what that returns
+/// @pre histogram.seen(); arith::check_range_rule(); the options are within their bounds
+/// @return the candidate of the least quantization_error(), of equal ones the wider; its errors
 ///
 /// Result   the same bits for any order of the data
 /// Cost     O(bins · candidates)

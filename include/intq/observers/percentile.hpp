@@ -46,7 +46,7 @@ inline ValueRange percentile_range(const GridHistogram& histogram, double part) 
     const std::int64_t first = histogram.state().grid.first;
     index_t low = 0, high = histogram.used() - 1;
     std::int64_t left = 0;
-    // From both ends inwards, the bins of one magnitude together: bin k >= 0 has that of bin -k - 1.
+    // From both ends inwards, the bins of one magnitude together: bin k >= 0 pairs with bin -k - 1.
     const auto magnitude = [&](index_t bin) { return first + bin >= 0 ? first + bin : -(first + bin) - 1; };
     while (low <= high) {
         const std::int64_t outermost = magnitude(low) > magnitude(high) ? magnitude(low) : magnitude(high);

@@ -30,13 +30,13 @@ constexpr double squared_error_integral(double u, double lowest, double highest)
 
 }  // namespace detail
 
-/// Sum of squared errors that a grid of codes makes on data whose values lie evenly in each bin.
+/// Sum of squared errors of a grid of codes on data whose values lie evenly in each bin.
 ///
 ///     sum over bins of  n · s² · mean of (u - clamp(R(u)))² over the bin,   u = x / s
 ///
-/// @param range  what the scale is made from
+/// @param range  the scale is made from it
 /// @pre histogram.seen(); arith::check_range_rule()
-/// @return the sum; what arith::qparams_from_range() returns
+/// @return the sum; the errors of arith::qparams_from_range()
 ///
 /// Result   of the data to the width of a bin: exact where a bin holds one value; the same bits on every backend
 /// Cost     O(bins)

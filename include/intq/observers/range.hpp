@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What all range observers share: minimum and maximum of one batch, and the state on caller's memory.
+// Shared by all range observers: minimum and maximum of one batch, and the state on caller's memory.
 // Layer: observers (docs/arithmetic.md section 1, docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_RANGE_HPP
 #define INTQ_OBSERVERS_RANGE_HPP
@@ -133,7 +133,7 @@ public:
 
     /// Scale and zero point of one channel; scale 1 and zero point 0 while no data was seen.
     ///
-    /// @return the pair; what check_range_rule() and qparams_from_range() return, with the channel
+    /// @return the pair; the errors of check_range_rule() and qparams_from_range(), with the channel
     INTQ_ALWAYS_INLINE Result<arith::ScaleZeroPoint> qparams(const arith::RangeRule& rule = {},
                                                              index_t channel = 0) const INTQ_NOEXCEPT {
         INTQ_ASSERT(channel >= 0 && channel < channels());
@@ -144,8 +144,8 @@ public:
     ///
     /// @param scales       (channels)
     /// @param zero_points  (channels), or empty where all are 0
-    /// @return ok; shape_mismatch of channels; missing zero_point where one is needed; what qparams() of a channel
-    ///         returns. Nothing is written unless all is well
+    /// @return ok; shape_mismatch of channels; missing zero_point where one is needed; the errors of qparams() of a
+    ///         channel. Nothing is written unless all is well
     INTQ_ALWAYS_INLINE Status qparams(const arith::RangeRule& rule, std::span<float> scales,
                                       std::span<std::int32_t> zero_points) const INTQ_NOEXCEPT {
         return detail::qparams_of_channels(part(0), part(1), seen_, rule, scales, zero_points);
@@ -159,7 +159,7 @@ protected:
     }
 
     /// Ranges of one batch into parts 2 and 3.
-    /// @return what update() of the observers returns
+    /// @return as update() of the observers
     template <class Backend, class View> Status measure(const View& x) INTQ_NOEXCEPT;
 
     INTQ_ALWAYS_INLINE void set_seen() noexcept { seen_ = true; }
@@ -214,7 +214,7 @@ template <class L> struct RangeOp {
         }
     }
 
-    /// Of few channels, as many rows are one as a vector has lanes: then every vector is whole.
+    /// With few channels, as many rows as a vector has lanes are joined: then every vector is whole.
     void rows(index_t first, index_t channels, index_t rows, const float* x) const {
         constexpr index_t most = 64;
         const index_t repeats = L::width(), wide = channels * repeats;
@@ -314,7 +314,7 @@ template <class Backend, class View> Status RangeState::measure(const View& x) I
     kernels::walk_views(detail::RangeOp<simd::lanes<Backend>>{part(2).data(), part(3).data(), &finite}, axis_, serial,
                         x);
     if (!finite) return kernels::check_finite<Backend>(x);
-    // Which zero a backend keeps of -0 and +0 is its own affair: the observer's is positive.
+    // Backends differ in which of -0 and +0 they keep; the observer's zero is positive.
     for (float& value : part(2)) value = arith::fadd(value, 0.0f);
     for (float& value : part(3)) value = arith::fadd(value, 0.0f);
     return {};

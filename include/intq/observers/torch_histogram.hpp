@@ -50,7 +50,7 @@ inline void move_bins(std::span<const float> memory, const ValueRange& range, co
     if (grown == range) {
         for (std::size_t i = 0; i < memory.size(); ++i) sums[i] = static_cast<double>(memory[i]);
     } else if (range.lowest == range.highest) {
-        // PyTorch gives the one former value the weight of the new batch.
+        // PyTorch assigns the one former value the weight of the new batch.
         const auto bins_of_value =
             arith::HistogramBins<arith::scalar_lanes>::make(cut, static_cast<index_t>(memory.size()));
         sums[static_cast<std::size_t>(bins_of_value.bin(range.lowest))] = static_cast<double>(batch);
@@ -78,7 +78,7 @@ class TorchHistogram {
 public:
     /// @param memory  one count a bin, which must outlive the histogram
     explicit INTQ_ALWAYS_INLINE TorchHistogram(std::span<float> memory) noexcept : memory_(memory) { reset(); }
-    /// Goes on where another one stopped: the memory holds its counts.
+    /// Continues where another one stopped: the memory holds its counts.
     INTQ_ALWAYS_INLINE TorchHistogram(std::span<float> memory, const ValueRange& range) noexcept
         : memory_(memory), range_(range), seen_(true) {}
 
@@ -96,8 +96,8 @@ public:
     ///
     /// @param counts   (bins + 1), and sums (bins): scratch
     /// @param scratch  kernels::histogram_scratch_size(x.size(), bins()) words
-    /// @return ok; not_finite of input with the row-major number of the first NaN or infinity, or what
-    ///         arith::check_histogram() returns of the grown range; then the state is as before
+    /// @return ok; not_finite of input with the row-major number of the first NaN or infinity, or the errors of
+    ///         arith::check_histogram() for the grown range; then the state is as before
     template <class Backend = simd::default_backend, class X, int Rank, class LayoutTag, class ExtentsType>
     Status update(const TensorView<X, Rank, LayoutTag, ExtentsType>& x, std::span<std::int64_t> counts,
                   std::span<double> sums, std::span<std::uint32_t> scratch,
