@@ -27,7 +27,7 @@ concept BackendTag = requires {
     { Backend::wide_packing } -> std::convertible_to<simd::Packing>;
 };
 
-/// Sentences for the template arguments that every function below takes.
+/// Compile-time messages about the template arguments of every function below.
 template <class Backend> constexpr void check_backend() noexcept {
     static_assert(
         BackendTag<Backend>,
@@ -71,7 +71,7 @@ Result<PackedConv2d> make_conv2d(const Conv2dSpec& spec, Workspace storage) noex
 
 namespace detail {
 
-/// What both forms of a run rely on, whether or not there is a fused add.
+/// Preconditions of both forms of a run, with or without a fused add.
 template <class X, class Y>
 Status check_operands(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x, ImageView<Y> y,
                       Workspace workspace) noexcept {
@@ -111,7 +111,7 @@ Status check_operands(const PackedConv2d& packed, const ConvGeometry& geometry, 
 
 }  // namespace detail
 
-/// What run_conv2d relies on, but for the target and backend that the layer was made for.
+/// Preconditions of run_conv2d, except the target and backend that the layer was made for.
 ///
 /// @return shape_mismatch, corrupt (geometry: it was made for another window), dtype_mismatch, missing weights, input,
 ///         output or sumin (the layer was made with a fused add), overlapping output; missing or misaligned workspace,
@@ -123,7 +123,7 @@ Status check_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, Im
     return detail::check_operands(packed, geometry, x, y, workspace);
 }
 
-/// What run_conv2d_add relies on.
+/// Preconditions of run_conv2d_add.
 ///
 /// @return as check_conv2d(), of sumin too; unexpected sumin: the layer was made without a fused add
 template <class X, class Y>
@@ -135,7 +135,7 @@ Status check_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry
         if (sumin.extent(axis) != y.extent(axis))
             return {StatusCode::shape_mismatch, packed.op, Field::sumin, sumin.extent(axis), y.extent(axis)};
     if (sumin.size() > 0 && sumin.data() == nullptr) return {StatusCode::missing, packed.op, Field::sumin};
-    // An element is read before the same one is written, but no other.
+    // An element is read before that element is written, but before no other.
     const bool is_output = sizeof(X) == sizeof(Y) && static_cast<const void*>(sumin.data()) == y.data();
     if (!is_output && overlap(sumin.data(), sumin.size() * static_cast<index_t>(sizeof(X)), y.data(),
                               y.size() * static_cast<index_t>(sizeof(Y))))
@@ -166,7 +166,7 @@ void run_conv2d_typed(const PackedConv2d& packed, const ConvGeometry& geometry, 
 /// @pre  check_conv2d() is ok; packed was made for the same target and backend
 ///
 /// Result   exact; the same bytes on every backend and executor
-/// Memory   the workspace alone
+/// Memory   only the workspace
 template <class TargetType, class Backend = simd::default_backend, class X, class Y>
 void run_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x, ImageView<Y> y,
                 Workspace workspace, const Executor& executor = serial) INTQ_NOEXCEPT {

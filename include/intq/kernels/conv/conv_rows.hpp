@@ -101,7 +101,7 @@ template <class TargetType, class Backend, class X, class Y, class Sumin> conste
     }
 }
 
-/// Whether a target with 64-bit sums of a type of input has 32-bit ones as well: where a file gives a bias of 32 bits.
+/// Whether a target with 64-bit sums of a type of input has 32-bit ones as well: where a file has a bias of 32 bits.
 template <class TargetType, DType Input>
 inline constexpr bool has_narrow_sums =
     arith::takes_multipliers(TargetType::policy.requantize) && TargetType::policy.accumulator_bits(Input) == 64;
@@ -113,7 +113,7 @@ template <class TargetType, class Backend, class X, class Y, class Sumin> conste
         return std::array<ConvRow, 0>{};
 }
 
-/// The rows for a given input and output type. A caller that knows both instantiates these alone.
+/// The rows for a given input and output type. A caller that knows both instantiates only these.
 template <class TargetType, class Backend, class X, class Y, class Sumin>
 inline constexpr auto typed_conv_rows = join(conv_pair<TargetType, Backend, X, std::int8_t, Y, Sumin>(),
                                              conv_pair<TargetType, Backend, X, std::int16_t, Y, Sumin>(),

@@ -13,7 +13,7 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
-/// The packing that a backend's tag gives for depthwise layers of these types; without columns where there is no tile.
+/// The packing of a backend's tag for depthwise layers of these types; without columns where there is no tile.
 template <class Backend, class X, class Weight, class Acc>
 constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
     if constexpr (std::is_same_v<X, float>) {

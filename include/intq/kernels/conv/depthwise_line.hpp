@@ -23,7 +23,7 @@ template <class X> struct LineSource {
 
     struct Row {
         const X* from;
-        index_t mask;  // all ones, or zero where every pixel is that of padding
+        index_t mask;  // all ones, or zero where every pixel is padding
         INTQ_ALWAYS_INLINE const X* at(index_t offset) const noexcept { return from + (offset & mask); }
     };
     INTQ_ALWAYS_INLINE Row row(index_t ky) const noexcept {
@@ -36,7 +36,7 @@ template <class X> struct LineSource {
 /// sums[pixel][place] = bias[place] + sum over the window of x·w, for pixels [first, first + count) of a line, in the
 /// order of the packing.
 ///
-/// @tparam Tile  the register tile, simd::DepthwiseTile<…>: keyed on operand types alone, so that code stays small
+/// @tparam Tile  the register tile, simd::DepthwiseTile<…>: keyed only on operand types, so that code stays small
 template <class Tile, class Acc> struct DepthwiseLine {
     using X = typename Tile::element;
     using Weight = typename Tile::weight;
@@ -120,8 +120,8 @@ private:
                 }
             });
         };
-        // Columns that the first pixel shares with none. Of a large window they are not worth code of their own: then
-        // they are also added to pixels that nobody wants.
+        // Columns that the first pixel shares with none. In a large window they are not worth separate code: they are
+        // then also added to pixels that are discarded.
         constexpr int shared = Kernel - Stride, unwanted = Kernel > 3 ? in_flight - 1 : 0;
         INTQ_UNROLL
         for (int p = 0; p < unwanted; ++p) pixel[p].start(bias);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a packed layer is, as numbers: all that follows from a layer and a backend without its weights, and the bounds
-// of what there can be. Packing fills it, and the check of a program compares with it. Layer: kernels.
+// The numbers of a packed layer: all that follows from a layer and a backend without its weights, and their bounds.
+// Packing fills it, and the check of a program compares with it. Layer: kernels.
 #ifndef INTQ_KERNELS_CONV_DESCRIBE_PACKED_HPP
 #define INTQ_KERNELS_CONV_DESCRIBE_PACKED_HPP
 
@@ -23,8 +23,8 @@ inline constexpr index_t largest_packed = PTRDIFF_MAX / 4;
 /// Whether a layer, with any backend's padding, is at most largest_packed bytes.
 constexpr Status check_packed_size(const Conv2dSpec& spec) noexcept {
     const bool is_depthwise = spec.groups == spec.in_channels && spec.groups == spec.out_channels;
-    // At most 64 inputs are taken together, 64 outputs stand in a panel, and 8 bytes are enough for a weight and what
-    // else there is for a tap of an output.
+    // At most 64 inputs are taken together and 64 outputs are in a panel. 8 bytes are enough for a weight and all other
+    // data for a tap of an output.
     const index_t inputs = is_depthwise ? widest_vector : spec.in_channels / spec.groups + widest_vector;
     const index_t outputs = spec.out_channels + widest_vector * (is_depthwise ? 1 : spec.groups);
     index_t room = largest_packed / 8;
@@ -45,13 +45,12 @@ constexpr Status check_linear_window(const Conv2dSpec& spec) noexcept {
     return {};
 }
 
-/// The extents of a layer, which every size is computed from.
+/// Checks the extents of a layer, from which every size is computed.
 ///
-/// @return ok; what check_window() refuses; for a linear layer value_out_of_range of padding, dilation or stride, which
-///         it has none of; value_out_of_range of groups, and of channels that are not in
-///         1 … largest_channels; shape_mismatch of groups: the channels of input or output, which the status owns, are
-///         no multiple of them; value_out_of_range of weight: padded outputs beyond what
-///         largest_packed holds
+/// @return ok; the errors of check_window(); for a linear layer value_out_of_range of padding, dilation or stride, as
+///         it has none; value_out_of_range of groups, and of channels that are not in 1 … largest_channels;
+///         shape_mismatch of groups: the channels of input or output, which the status owns, are no multiple of them;
+///         value_out_of_range of weight: padded outputs beyond largest_packed
 constexpr Status check_extents(const Conv2dSpec& spec) noexcept {
     if (const Status status = check_window(spec.window, spec.op); !status) return status;
     if (spec.op == OpKind::linear)
@@ -92,7 +91,7 @@ constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
            round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
 }
 
-/// What a packed layer is whatever its packing.
+/// The parts of a packed layer that do not depend on its packing.
 inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits) noexcept {
     PackedConv2d packed{};
     packed.op = spec.op;
@@ -118,8 +117,8 @@ constexpr bool may_widen(const arith::PolicyRecord& policy, const Conv2dSpec& sp
     return policy.widens_int16 && spec.input_dtype == DType::int16 && spec.output_dtype == DType::int16;
 }
 
-/// The width of a layer's sums: the target's, 64 bits where the layer is widened, or 32 bits where bias codes of 32
-/// bits ask the tflite family for them.
+/// The width of a layer's sums: the target's, 64 bits where the layer is widened, or 32 bits where the tflite family
+/// has bias codes of 32 bits.
 constexpr int accumulator_bits(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
     const bool is_narrow = spec.bias_codes_int32 != nullptr && arith::takes_multipliers(policy.rule_of(spec.op));
     if (spec.wide_sum) return 64;
@@ -153,7 +152,7 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
     return packed;
 }
 
-/// Whether the numbers of a packed layer, which may come from anywhere, are those that packing gives a layer of its
+/// Whether the numbers of a packed layer, which may come from anywhere, are as packing computes them for a layer of its
 /// window, channels and types.
 inline bool is_described(const PackingRules& rules, const PackedConv2d& packed) noexcept {
     Conv2dSpec layer{};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What a kernel does to an accumulator before it stores: sumin, requantize, clamp, narrow. Layer: kernels.
+// The steps from an accumulator to a stored code: sumin, requantize, clamp, narrow. Layer: kernels.
 //
-// The bias is where the accumulator starts, so it costs nothing here. Composed at compile time: no branch.
+// The accumulator starts from the bias, which costs nothing here. Composed at compile time: no branch.
 #ifndef INTQ_KERNELS_CONV_EPILOGUE_HPP
 #define INTQ_KERNELS_CONV_EPILOGUE_HPP
 
@@ -113,7 +113,7 @@ public:
         quad.store_runs(to, v, v, v, v, index_t{});
     };
 
-    /// Rows of so many vectors that can be narrowed together.
+    /// Rows of `Vectors` vectors that can be narrowed together.
     template <int Vectors> static constexpr int rows_together() noexcept {
         constexpr int rows = 4 / Vectors;
         using I32 = typename L::i32;
@@ -161,7 +161,7 @@ public:
 
     /// The first `count` channels of a whole depthwise block of four vectors.
     ///
-    /// @param sum  sum(integral_constant<int, v>) gives vector v
+    /// @param sum  sum(integral_constant<int, v>) returns vector v
     /// @param e    in the block's order, and readable to its end
     template <class Sum>
     INTQ_ALWAYS_INLINE void store_runs(Sum&& sum, const Channels* channels, const Sumin* e, Y* y,
@@ -188,7 +188,7 @@ private:
             L::store(to, lanes, count);
     }
 
-    /// What a quad takes of one vector of sums.
+    /// The input of a quad from one vector of sums.
     template <class Acc>
     INTQ_ALWAYS_INLINE typename L::i32 scaled(const Acc& acc, const Channels& channels, const Sumin* e,
                                               index_t count) const noexcept {

@@ -19,11 +19,11 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// The inner part, keyed on operand types alone: sums of a tile of output pixels by one packed panel.
+/// The inner part, keyed only on operand types: sums of a tile of output pixels by one packed panel.
 ///
 ///     sums[r][c] = bias[c] + sum over taps and k of x[tap of row r][k] · w[tap][k][c]
 ///
-/// A target has many epilogues but few of these, which hold the unrolled code: so instantiations stay few.
+/// A target has many epilogues but few of these, which hold the unrolled code, so instantiations stay few.
 ///
 /// @tparam TileType  the register tile, simd::Tile<…>::shared
 template <class Backend, class TileType, class Acc> struct GemmTile {
@@ -37,12 +37,12 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     static constexpr int max_rows(int panel_vectors) noexcept { return Tile::max_rows(panel_vectors); }
     static constexpr int most_rows = Tile::max_rows(Tile::narrowest);
 
-    /// What all tiles of one panel and block of rows have in common: read from the packed layer once.
+    /// Shared by all tiles of one panel and block of rows: read from the packed layer once.
     struct Panel {
         const Source& source;
         const Weight* weights;
         const Acc* bias;
-        const Acc* padding;  // what a tap adds where it falls on padding, by tap; null where that is nothing
+        const Acc* padding;  // the term of a tap on padding, by tap; null where that is 0
         index_t padding_stride;
         index_t vectors;
         index_t taps, depth;  // of a tap
@@ -82,7 +82,8 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         }
     };
 
-    /// Rows of the next tile, of `left` rows that are padded alike: at most what fits, the last tiles of one size.
+    /// Rows of the next tile, of `left` rows that are padded alike: at most as many as fit; the last tiles have one
+    /// size.
     ///
     /// @param takes_most  whether a tile may have the most rows that fit
     static index_t tile_rows(index_t panel_vectors, index_t left, bool takes_most) noexcept {
@@ -96,7 +97,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
 
     /// Sums of `rows` slots from `slot` on, tile_rows() of them: `panel.vectors` vectors a row.
     ///
-    /// @tparam TakesMost  as that of tile_rows(): without it the largest tiles are not compiled
+    /// @tparam TakesMost  as of tile_rows(): without it the largest tiles are not compiled
     template <bool TakesMost> static void run(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
         simd::unroll<Tile::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             constexpr int count = v + 1;
@@ -130,10 +131,10 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     }
 
 private:
-    /// Each number of rows up to this one has code of its own. Above it, only the largest tile that fits has. A layer
+    /// Each number of rows up to this one has its own code. Above it, only the largest tile that fits does. A layer
     /// has at most one panel that is narrower, and each number of rows costs compile time.
     static constexpr int small_rows(int panel_vectors) noexcept { return panel_vectors == Tile::vectors ? 6 : 4; }
-    /// The most rows with code of their own apart from those of the largest tile.
+    /// The most rows with their own code, apart from the largest tile's.
     static constexpr int rows_below_most(int panel_vectors) noexcept {
         const int below = Tile::max_rows(panel_vectors) - 1, few = small_rows(panel_vectors);
         return below < 1 ? 1 : below < few ? below : few;
@@ -163,7 +164,7 @@ private:
         });
     }
 
-    /// The bias, with what the padded taps would have added.
+    /// The bias, with the terms that the padded taps would have added.
     static INTQ_NEVER_INLINE const Acc* first_sums(const Panel& panel, const std::int32_t* offsets,
                                                    Acc* start) noexcept {
         const Acc* from = panel.bias;
@@ -231,7 +232,7 @@ private:
                  task);
     }
 
-    /// Converts as many rows as the stack holds, and runs them; again and again.
+    /// Repeatedly converts as many rows as the stack holds, and runs them.
     static void run_staged_blocks(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
         using Activation = typename Inner::Activation;
         constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
@@ -270,7 +271,7 @@ private:
     }
 
     /// Asks for the lines of y that a tile will write. A panel writes a piece of each pixel: strides that the machine
-    /// does not foresee, while stores wait for their lines in order.
+    /// does not predict, while stores wait for their lines in order.
     static void prefetch(const ConvCall& call, const Panel& panel, index_t slot, index_t rows) noexcept {
         constexpr index_t line = buffer_alignment / static_cast<index_t>(sizeof(Y));
         for (index_t r = 0; r < rows; ++r)
@@ -278,7 +279,7 @@ private:
                 simd::prefetch(static_cast<const Y*>(call.y) + place(call, panel, slot, r) + c);
     }
 
-    /// Sums of the tile that has most.
+    /// Sums of the largest tile.
     static constexpr index_t largest_tile = [] {
         index_t most = 0;
         for (int v = 1; v <= static_cast<int>(Inner::columns / L::width()); ++v)
@@ -314,7 +315,7 @@ private:
         }
         Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             const Epilogue<arith::SmallRealLanes<L>, Policy, Y, Sumin> epilogue(*call.packed);
-            // All that is read from memory is read first: for the compiler, codes of a byte may change all of it.
+            // All reads from memory come first: to the compiler, a store of byte codes may change any of it.
             const index_t channel = panel.channel, count = panel.count;
             const Sumin* const sumin = static_cast<const Sumin*>(call.sumin);
             Y* const y = static_cast<Y*>(call.y);

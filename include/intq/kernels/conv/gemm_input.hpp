@@ -10,7 +10,7 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// What the rows of one run have in common: slot s of all images in the geometry's order -> pointers.
+/// Shared by the rows of one run: slot s of all images in the geometry's order -> pointers.
 template <class X> class RowSource {
 public:
     /// @param first  the slot that x starts with, of form blocks
@@ -59,12 +59,12 @@ public:
 
 private:
     template <class, int> friend class RowPointers;
-    /// A division is dear where tiles are small: one image needs none.
+    /// A division is costly where tiles are small: one image needs none.
     INTQ_ALWAYS_INLINE index_t image_of(index_t slot) const noexcept {
         return slot < out_pixels_ ? 0 : slot / out_pixels_;
     }
 
-    // Of any number of rows, and not inlined: they are the same for every tile.
+    // For any number of rows, and not inlined: the same code serves every tile.
     INTQ_NEVER_INLINE void start_with_offsets(const X* x, index_t first_slot, int rows, const X** starts,
                                               const std::int32_t** offsets) const noexcept {
         const index_t image = image_of(first_slot);

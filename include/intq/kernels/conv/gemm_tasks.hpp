@@ -18,7 +18,7 @@ inline constexpr index_t wanted_tasks = 8;
 /// so that reading costs less than a twentieth.
 inline constexpr index_t least_block_rows = 48;
 
-/// Bytes of weights times rows below which a layer is one task: that is done before another thread has begun.
+/// Bytes of weights times rows below which a layer is one task: it is done before another thread has begun.
 inline constexpr index_t least_task_work = 64 * 1024;
 
 /// Extents of one group of a layer, as the skeleton sees them.
@@ -27,11 +27,11 @@ struct GemmWork {
     index_t panels = 0;
     index_t row_bytes = 0;    // of activations, over all taps
     index_t panel_bytes = 0;  // of weights
-    bool converts = false;    // each task converts its rows for itself
+    bool converts = false;    // each task converts its own rows
     bool is_serial = false;   // one thread runs all tasks
 };
 
-/// A grid of blocks of rows by chunks of panels; among several threads it follows from the shape alone
+/// A grid of blocks of rows by chunks of panels; among several threads it follows only from the shape
 /// (core/executor.hpp).
 struct GemmTasks {
     index_t block_rows = 0, blocks = 1;
@@ -50,7 +50,7 @@ struct GemmTasks {
         blocks = larger(divide_up(work.rows, larger(fitting, 1)), smaller(wanted, work.rows / least_block_rows));
         block_rows = larger(divide_up(work.rows, larger(blocks, 1)), 1);
         blocks = larger(divide_up(work.rows, block_rows), 1);
-        // A chunk converts its rows for itself: where there are few rows alone, and threads to share them.
+        // A chunk converts its own rows: only where there are few rows, and threads to share them.
         const index_t converting = work.is_serial ? 1 : divide_up(wanted_tasks / 2, blocks);
         chunks = work.converts ? smaller(converting, work.panels) : work.panels;
         chunk_panels = divide_up(work.panels, chunks);

@@ -15,7 +15,7 @@ namespace detail {
 /// How rows find their activations in the input or in its staged copy.
 enum class InputForm : std::uint8_t {
     image,     // as the input is; taps through the geometry's offsets, or in place
-    gathered,  // one pixel for each output pixel: what a strided 1×1 window reads
+    gathered,  // one pixel for each output pixel, as a strided 1×1 window reads
     padded,    // images with their margins, so that a row of a window is one run of elements
     blocks,    // the input itself: the kernel converts rows as it comes to them
 };
@@ -73,7 +73,7 @@ constexpr Size2d staged_image(const PackedConv2d& packed, const ConvGeometry& ge
     return geometry.in;
 }
 
-/// Elements of the staged copy, with what a whole group reads beyond the last one: there the weights are zero.
+/// Elements of the staged copy, with those that a whole group reads beyond the last one: there the weights are zero.
 constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     const Size2d image = staged_image(packed, geometry);
     if (image.height == 0) return 0;
@@ -82,8 +82,8 @@ constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& ge
 
 }  // namespace detail
 
-/// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it. More than any
-/// memory holds is PTRDIFF_MAX.
+/// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it. PTRDIFF_MAX
+/// where no memory could hold them.
 inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     if (!detail::is_staged(packed)) return 0;
     const Size2d image = detail::staged_image(packed, geometry);

@@ -81,7 +81,7 @@ constexpr Status check_given(const arith::PolicyRecord& policy, const Conv2dSpec
     return arith::check_output_codes(policy, codes, spec.output_dtype, spec.op);
 }
 
-/// What the target accepts of operator, types and window.
+/// Whether the target accepts operator, types and window.
 constexpr Status check_use(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
     return arith::check_constraints(policy.constraints, {spec.op, spec.input_dtype, spec.weight_dtype,
                                                          spec.output_dtype, spec.window, spec.in_channels});
@@ -127,7 +127,7 @@ inline Status check_storage(const Workspace& storage, index_t bytes, OpKind op) 
     return {};
 }
 
-/// What one output channel adds to the packed layer.
+/// The part of one output channel in the packed layer.
 struct PackedChannel {
     std::int64_t bias = 0;
     arith::ChannelWords words{};
@@ -136,7 +136,7 @@ struct PackedChannel {
 
 constexpr Status with_channel(Status status, OpKind op, index_t channel) noexcept {
     status = status.in(op);
-    // What a value is out of range by says more than its channel.
+    // The amount by which a value is out of range says more than its channel.
     if (status.code != StatusCode::accumulator_overflow && status.code != StatusCode::value_out_of_range)
         status.given = channel;
     if (status.field == Field::scale_ratio && status.code == StatusCode::scale_out_of_range) status.expected = 0;
@@ -158,7 +158,7 @@ inline Result<std::int64_t> bias_of(const arith::PolicyRecord& policy, const Con
     return code ? code : with_channel(code.status(), spec.op, channel);
 }
 
-/// Step 5: the words that requantize the sums of a channel, from scales or as they are given.
+/// Step 5: the words that requantize the sums of a channel, from scales or as given.
 inline Result<arith::ChannelWords> words_of_channel(const arith::PolicyRecord& policy, const Conv2dSpec& spec,
                                                     int accumulator_bits, index_t channel,
                                                     arith::SumRange range) noexcept {
@@ -315,7 +315,7 @@ inline bool needs_wide_sum(const PackingRules& rules, const Conv2dSpec& spec) no
 ///         table has no row; bias_out_of_range, scale_out_of_range with the channel; accumulator_overflow with
 ///         the proven worst case. Nothing is written unless all checks of the specification passed.
 ///
-/// Memory   the storage alone
+/// Memory   only the storage
 /// Cost     O(weights)
 inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dSpec& spec, Workspace storage) noexcept {
     if (const Status status = detail::check_spec(*rules.policy, spec); !status) return status;

@@ -12,7 +12,7 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// What packing must know of a backend.
+/// A backend as packing needs it.
 struct FloatPacking {
     simd::Packing gemm{};
     simd::DepthwisePacking depthwise{};
@@ -34,7 +34,7 @@ template <class Backend> constexpr FloatPacking float_packing() noexcept {
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// A float convolution as its maker is told it; a linear layer is one whose kernel covers its input (see Conv2dSpec).
+/// The specification of a float convolution; a linear layer is one whose kernel covers its input (see Conv2dSpec).
 struct FloatConv2dSpec {
     OpKind op = OpKind::conv2d;  // or linear, for messages
     Window2d window{};
@@ -95,14 +95,14 @@ inline index_t packed_float_conv2d_size(const FloatPacking& packing, const Float
 
 /// Checks and packs a float convolution.
 ///
-///     y[o] = clamp(sum_k x[k]·w[o][k] + bias[o] (+ sumin[o])), the clamp that of the activation
+///     y[o] = clamp(sum_k x[k]·w[o][k] + bias[o] (+ sumin[o])), clamped by the activation
 ///
 /// @param packing  float_packing() of the backend
 /// @param storage  packed_float_conv2d_size() bytes at buffer_alignment; must outlive the result
 /// @return ok; the errors of shapes, groups and window that pack_conv2d has; buffer_too_small, misaligned. Weights are
 ///         taken as they are: NaN and infinities go where arithmetic takes them.
 ///
-/// Memory   the storage alone
+/// Memory   only the storage
 /// Cost     O(weights)
 inline Result<PackedConv2d> pack_float_conv2d(const FloatPacking& packing, const FloatConv2dSpec& spec,
                                               Workspace storage) noexcept {

@@ -14,18 +14,18 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// Multipliers and shifts of output channels, as a file or another engine gives them. They are taken as they are.
+/// Multipliers and shifts of output channels from a file or another engine. They are taken as they are.
 ///
-/// Of double rounding and single rounding, the target says which one it is (docs/arithmetic.md section 2.2).
+/// The target decides between double and single rounding (docs/arithmetic.md section 2.2).
 struct GivenRequantize {
     const std::int32_t* multipliers = nullptr;  // Q0.31, not negative
     const std::int32_t* shifts = nullptr;       // to the left, as TFLite and CMSIS-NN count them
     index_t count = 0;                          // out_channels, or 1 for all of them
 };
 
-/// A convolution as its maker is told it. A linear layer is a convolution whose kernel covers its input:
-/// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images — the weight of the float
-/// model is then used as it stands.
+/// The specification of a convolution. A linear layer is a convolution whose kernel covers its input:
+/// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images — the weight of the float model is then
+/// used as is.
 struct Conv2dSpec {
     OpKind op = OpKind::conv2d;  // or linear, for messages and the constraint table
     Window2d window{};
@@ -40,23 +40,23 @@ struct Conv2dSpec {
     QParams output{};                          // not read for int32 output, whose scale is s_in·s_w
     const void* weight_codes = nullptr;        // (O, I/groups, KH, KW), contiguous, of weight_dtype
     const float* bias = nullptr;               // real bias per channel, or
-    const std::int64_t* bias_codes = nullptr;  // codes that a file gives, used as they are; or
+    const std::int64_t* bias_codes = nullptr;  // codes from a file, used as they are; or
     /// codes of 32 bits, which int16 activations of the tflite family are then summed in; or none of the three.
     const std::int32_t* bias_codes_int32 = nullptr;
     Activation activation = Activation::none;
     const arith::SuminOperand* sumin = nullptr;  // operand of a fused add, of input_dtype
     /// Sums of 64 bits for a target that widens int16 layers (PolicyRecord::widens_int16): needs_wide_sum() says where.
-    /// The codes are those of 32 bits where both are possible.
+    /// The codes are the same as with 32 bits where both are possible.
     bool wide_sum = false;
-    /// Stands in place of all scales: of input, weight and output only the zero points are read then, and the scale of
+    /// Replaces all scales: of input, weight and output only the zero points are read then, and the scale of
     /// the output by relu6.
     const GivenRequantize* requantize = nullptr;
     const CodeBounds* bounds = nullptr;  // in place of an activation
 };
 
-/// What a kernel reads; plain pointers into the storage that its maker filled. Independent of H, W and batch.
+/// The data of a kernel; plain pointers into the storage that its maker filled. Independent of H, W and batch.
 ///
-/// Only read by a run, so any number of threads may run one, each with a workspace of its own.
+/// Only read by a run, so any number of threads may run one, each with its own workspace.
 struct PackedConv2d {
     OpKind op = OpKind::conv2d;
     Window2d window{};
@@ -67,7 +67,7 @@ struct PackedConv2d {
     DType weight_dtype = DType::none;
     DType output_dtype = DType::none;
     int accumulator_bits = 32;
-    arith::RequantizeRule requantize = arith::RequantizeRule::float_scale;  // that of the operator on its target
+    arith::RequantizeRule requantize = arith::RequantizeRule::float_scale;  // the operator's on its target
     bool has_sumin = false;
     bool is_depthwise = false;
     bool scaled_is_small = false;  // proven: no float of the requantization reaches 2^31
@@ -85,7 +85,7 @@ struct PackedConv2d {
     arith::OutputCodes codes{};
 
     INTQ_ALWAYS_INLINE constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
-    /// Small layers feel a division, so one group has none.
+    /// A division costs small layers time, so one group has none.
     INTQ_ALWAYS_INLINE constexpr index_t group_inputs() const noexcept {
         return groups == 1 ? in_channels : in_channels / groups;
     }
@@ -98,7 +98,7 @@ struct PackedConv2d {
     INTQ_ALWAYS_INLINE constexpr index_t panels() const noexcept {
         return (group_stride + packing.columns - 1) / packing.columns;
     }
-    /// What the skeleton takes as taps, and the products of each.
+    /// The skeleton's taps, and the products of each.
     INTQ_ALWAYS_INLINE constexpr index_t tap_count() const noexcept {
         return merges_row ? window.kernel.height : taps();
     }
@@ -151,7 +151,7 @@ namespace detail {
 /// Slack behind depthwise parameters, so that a whole vector of any backend may be loaded at the last channel.
 inline constexpr index_t widest_vector = 64;
 
-/// Type in which a packing keeps weights: that of the converted activations where a group is one instruction's.
+/// Type in which a packing keeps weights: the converted activations' where a group is one instruction's.
 constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
     if (packed.input_dtype == DType::float32) return DType::float32;
     const index_t depth = packed.is_depthwise ? packed.depthwise.depth : packed.packing.depth;
@@ -169,7 +169,7 @@ constexpr DType staged_input(const simd::Packing& packing, DType input) noexcept
     return packing.staging == simd::Staging::widened ? DType::int16 : input;
 }
 
-/// What the tile sees of an input code of `zero_point`.
+/// The tile's value for an input code of `zero_point`.
 constexpr std::int64_t tile_offset(const PackedConv2d& packed, std::int64_t zero_point) noexcept {
     const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
     return zero_point + (staging == simd::Staging::offset_binary ? 128 : 0);
@@ -191,7 +191,7 @@ constexpr bool needs_tap_bias(const PackedConv2d& packed, std::int64_t offset) n
     return pads && offset != 0 && !packed.is_depthwise && !packed.merges_row;
 }
 
-/// @param offset  what the tile sees where the code is that of zero
+/// @param offset  the tile's value for the code of zero
 inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words, std::int64_t offset,
                          BufferCursor& cursor) INTQ_NOEXCEPT {
     const index_t bias_size = packed.accumulator_bits / 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What packing must know of a target and a backend, as data. Layer: kernels.
+// PackingRules: a target and a backend as packing needs them, as data. Layer: kernels.
 #ifndef INTQ_KERNELS_CONV_PACKING_RULES_HPP
 #define INTQ_KERNELS_CONV_PACKING_RULES_HPP
 
@@ -10,7 +10,7 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// What packing must know of a target and a backend, as data.
+/// A target and a backend as packing needs them, as data.
 struct PackingRules {
     const arith::PolicyRecord* policy = nullptr;
     simd::Packing int8_packing{};

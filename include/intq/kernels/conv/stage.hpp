@@ -69,7 +69,7 @@ private:
     void* staged_;
 };
 
-/// The whole input, or with gathered pixels what a strided 1×1 window reads of it.
+/// The whole input, or with gathered pixels the part that a strided 1×1 window reads.
 template <class Backend>
 void stage_pixels(const PackedConv2d& packed, const ConvGeometry& geometry, const Stager<Backend>& stager,
                   const std::int32_t* offsets, const Executor& executor) INTQ_NOEXCEPT {

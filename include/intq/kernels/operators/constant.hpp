@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Codes of the model's own, the same for each image, as an operator of a program without operands. Layer: kernels.
+// The model's own codes, the same for each image, as an operator of a program without operands. Layer: kernels.
 #ifndef INTQ_KERNELS_OPERATORS_CONSTANT_HPP
 #define INTQ_KERNELS_OPERATORS_CONSTANT_HPP
 

@@ -35,7 +35,7 @@ inline bool has_tap_bias(const PackedConv2d& packed) noexcept {
 
 }  // namespace detail
 
-/// What the weights of a packed layer are of.
+/// The element type of a packed layer's weights.
 inline ParamType stored_type(const PackedConv2d& packed) noexcept {
     const DType dtype = detail::stored_weight(packed);
     return dtype == DType::float32 ? ParamType::float32 : dtype == DType::int16 ? ParamType::int16 : ParamType::int8;
@@ -116,7 +116,7 @@ inline void describe_memory(ConvGeometry& geometry, const Window2d& window, auto
     fields.memory("geometry.pixels", geometry.pixels, padded, Field::geometry);
     fields.memory("geometry.run_ends", geometry.run_ends, padded, Field::geometry);
 }
-/// All of a convolution's, for who names pointers alone.
+/// All of a convolution's, for a visitor that names only pointers.
 inline void describe_memory(ConvParams& step, auto& fields) {
     describe_memory(step.packed, fields);
     describe_memory(step.geometry, step.packed.window, fields);

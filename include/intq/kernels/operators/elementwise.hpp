@@ -48,7 +48,7 @@ namespace operators {
 template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
     if (!is_broadcast(call.x(0).shape, call.x(1).shape, call.y().shape)) {
-        // The first operand that differs from the output is what the message speaks of.
+        // The message names the first operand that differs from the output.
         if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
         return detail::check_same_shape(call, 1, Field::second_input);
     }
@@ -57,7 +57,7 @@ template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
     return detail::has_dtype<Rows>(call.table, {x, DType::none, y}) ? Status{} : detail::no_kernel(call.op, y);
 }
 
-/// Runs a row on two operands; shape and batch are those of the run.
+/// Runs a row on two operands; shape and batch are the run's.
 template <class Call, class Row, class Params>
 void run_binary(const OperatorCall& call, const Row& row, const Params& params) INTQ_NOEXCEPT {
     Call one{&params, call.x_data(0), call.x_data(1), call.y_data(), call.y_size(), call.executor};

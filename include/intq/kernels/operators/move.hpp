@@ -83,7 +83,7 @@ constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noex
 }
 inline constexpr ProgramOperator slice_operator = move_operator(OpKind::slice);
 inline constexpr ProgramOperator permute_operator = move_operator(OpKind::permute);
-// Its parameters speak of memory, so rows of features may be read and written as well.
+// Its parameters describe memory, so it can also read and write rows of features.
 inline constexpr ProgramOperator reshape_operator = move_operator(OpKind::reshape, true);
 
 inline constexpr ProgramOperator pad_operator{.op = OpKind::pad,

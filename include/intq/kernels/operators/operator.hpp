@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What a program knows of an operator: one row with its check and its run. Layer: kernels (docs/design.md section 10).
+// An operator as a program knows it: one row with its check and its run. Layer: kernels (docs/design.md section 10).
 //
-// A program speaks of tensors in an arena, a kernel of pointers and sizes; a row of this kind stands between them. The
+// A program works with tensors in an arena, a kernel with pointers and sizes; such a row connects them. The
 // rows are in kernels/operators/, one file a family, and their list is in operator_table.hpp.
 #ifndef INTQ_KERNELS_OPERATORS_OPERATOR_HPP
 #define INTQ_KERNELS_OPERATORS_OPERATOR_HPP
@@ -15,13 +15,13 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// A tensor in an arena; the batch is that of the run.
+/// A tensor in an arena; the batch is the run's.
 struct ArenaTensor {
     DType dtype = DType::none;
     Shape shape{};          // logical (N, C, H, W) or (N, C); N is the largest batch
     QParams qparams{};      // not read for float32 and pixels; int32 accumulators have a scale per channel
     index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
-    const char* name = "";  // qualified name of what produced it, for loggers
+    const char* name = "";  // qualified name of its producer, for loggers
     /// Of rank 3 and more: row_major where a caller writes images as NCHW, which some operators read
     /// (ProgramOperator::reads_nchw), and where rows of features lie one behind the other, which some operators read
     /// and write (ProgramOperator::takes_rows); else channels_last.
@@ -30,7 +30,7 @@ struct ArenaTensor {
     /// proofs of the layers behind it rely on.
     bool has_stated_bounds = false;
 
-    /// The axis that per-channel parameters are of: 1, and the last one of rows.
+    /// The axis of per-channel parameters: 1; for rows the last.
     INTQ_ALWAYS_INLINE constexpr int channel_axis() const noexcept {
         return layout == Layout::row_major ? shape.rank - 1 : 1;
     }
@@ -76,9 +76,9 @@ struct OperatorTypes {
     DType input, weight, output;
 };
 
-/// An operator of programs. Its functions may believe that operand count and indices are right, that the parameters are
-/// its own, and that their numbers are those that the description takes; nothing else of a call in a check is to be
-/// believed, and memory that parameters point to is not read.
+/// An operator of programs. Its functions may trust the operand count and indices, that the parameters are its own, and
+/// that the description accepts their numbers. In a check they trust nothing else of a call, and do not read memory
+/// that parameters point to.
 struct ProgramOperator {
     OpKind op = OpKind::none;
     std::int32_t operands = 1;           // at least
@@ -86,7 +86,7 @@ struct ProgramOperator {
     bool has_params_by_operand = false;  // one struct for each operand
     bool may_run_in_place = false;       // element by element: the output may take the place of an operand of its size
     bool reads_nchw = false;             // takes row_major images
-    bool takes_rows = false;             // all operands and the output are row_major, or none is
+    bool takes_rows = false;             // all operands and the output are row_major, or none of them
     bool writes_rows = false;            // its output may be row_major
     Status (*check)(const OperatorCall&) noexcept = nullptr;
     void (*run)(const OperatorCall&) = nullptr;
@@ -138,7 +138,7 @@ template <class Row, class Matches> const Row& find_row(std::span<const Row> row
     return rows[0];
 }
 
-/// has_kernel() of a family whose rows have one type, that of input and output.
+/// has_kernel() of a family whose rows have one type for input and output.
 template <auto Rows> bool has_dtype(const KernelTable& table, const OperatorTypes& types) noexcept {
     return types.input == types.output &&
            has_any(table.*Rows, [&](const auto& row) { return row.dtype == types.input; });
@@ -177,7 +177,8 @@ constexpr ImageOf image_of(const ArenaTensor& tensor) noexcept {
 
 namespace detail {
 
-/// Images of one type, with the channels kept and the extents that the operator gives; (N, C, L) are those of one row.
+/// Images of one type, with the channels kept and the extents that the operator passes; (N, C, L) are images of one
+/// row.
 inline Status check_images(const OperatorCall& call, Size2d out) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
     if (y.dtype != x.dtype) return wrong_dtype(call.op, Field::output, y.dtype, x.dtype);

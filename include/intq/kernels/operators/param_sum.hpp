@@ -19,13 +19,13 @@ inline namespace INTQ_CORE_ABI {
 /// A sum of numbers in their order, the same on every machine:
 ///
 ///     sum = (sum rotated to the left by 5) + bits
-///     bits: those of the number as int32; of 64 bits, lower half ^ upper half ^ the lower half's sign in all bits,
+///     bits: the number's as int32; of 64 bits, lower half ^ upper half ^ the lower half's sign in all bits,
 ///     which is the same where int32 holds the number
 ///
-/// Each step is one to one in the sum, so a bit of one number that is another always changes the sum.
+/// Each step is one to one in the sum, so changing a bit of one number always changes the sum.
 class NumberSum {
 public:
-    /// Numbers, one after the other. What int32 holds counts the same in whatever type.
+    /// Numbers, one after the other. A number that int32 holds counts the same in every type.
     template <class... Number> INTQ_ALWAYS_INLINE constexpr void add(Number... numbers) noexcept {
         (add_bits(folded(numbers)), ...);
     }
@@ -61,9 +61,9 @@ inline namespace INTQ_ABI {
 /// Adds to a sum the numbers that a description names, describe_params(), and the places of the memory that
 /// describe_memory() names.
 ///
-/// It asks for no condition among the fields, since the sum says whether they are those that were written: to a
-/// description it looks as if all that it expects were refused. So a program that sums up its tables does not link
-/// what checks them. Memory is not read.
+/// It checks no condition among the fields, since the sum says whether they are as written: it answers every
+/// expectation of a description as refused. So a program that sums up its tables does not link their checks. Memory is
+/// not read.
 class ParamSum {
 public:
     /// @param arrays  all the arrays that pointers may point to
@@ -71,7 +71,7 @@ public:
 
     NumberSum& numbers() noexcept { return numbers_; }
     std::uint32_t value() const noexcept { return numbers_.value(); }
-    /// The number of an array in the list, from 1; 0 of null, and INT32_MAX of what is no array's address.
+    /// The number of an array in the list, from 1; 0 for null, and INT32_MAX for a pointer to none of the arrays.
     std::int32_t place_of(const void* pointer) const noexcept {
         std::int32_t place = 0;
         if (pointer == nullptr) return place;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // The description of an operator's parameters: every field with its name and type, the memory that it points to, and
-// what must hold among them. Layer: kernels.
+// the conditions among them. Layer: kernels.
 //
-// What writes parameters to a file, reads them back, generates their source, compares or checks them goes by this
-// description alone; a field that it leaves out is lost in all of them, so a test paints every byte of each struct
+// Code that writes parameters to a file, reads them back, generates their source, compares or checks them relies only
+// on this description. A field that it leaves out is lost in all of them, so a test paints every byte of each struct
 // through it.
 #ifndef INTQ_KERNELS_OPERATORS_PARAMS_HPP
 #define INTQ_KERNELS_OPERATORS_PARAMS_HPP
@@ -45,8 +45,8 @@ enum class ParamKind : std::uint8_t {
 /// The kind of a struct of parameters; each specialises it beside itself.
 template <class Params> inline constexpr ParamKind param_kind = ParamKind::none;
 
-/// Parameters of an instruction: what they are, their bytes, and where. Memory that their fields point to is their
-/// maker's word: as many elements as the description counts.
+/// Parameters of an instruction: their kind, size and place. Their maker vouches for the memory that their
+/// fields point to: as many elements as the description counts.
 struct InstructionParams {
     ParamKind kind = ParamKind::none;
     index_t size = 0;  // bytes of the structs at data
@@ -75,27 +75,27 @@ INTQ_ALWAYS_INLINE constexpr index_t size_of(ParamType type) noexcept {
 struct ParamField {
     const char* name = "";  // in its struct, or the path from there, as C++ spells it
     ParamType type = ParamType::int8;
-    index_t count = 1;              // elements; 0 only of memory that there is none of
+    index_t count = 1;              // elements; 0 only for absent memory
     void* data = nullptr;           // the elements; null of memory
     const void** memory = nullptr;  // of elements outside of the struct: the pointer to them, which a reader sets
 };
 
-/// What takes the fields, in an order in which each count follows from fields that came before.
+/// Receives the fields, in an order in which each count follows from earlier fields.
 struct ParamVisitor {
     void* context = nullptr;
     void (*field)(void* context, const ParamField&) = nullptr;
-    /// A struct in the struct opens, and closes; null for who needs no names.
+    /// A struct in the struct opens, and closes; null if no names are needed.
     void (*group)(void* context, const char* name, bool opens) = nullptr;
-    /// What is asked of the values. A visit ends at the first that is refused, before anything is counted by it.
+    /// The values to check. A visit ends at the first refused one, before it is used as a count.
     enum class Demands : std::uint8_t {
         nothing,
         numbers,  // of the fields in the structs
-        memory    // also of what they point to
+        memory    // also of the memory that they point to
     };
     Demands demands = Demands::memory;
 };
 
-/// What the counts depend on beside the fields.
+/// Data that counts depend on beside the fields.
 struct ParamContext {
     const PackingRules* packing = nullptr;  // of the table that the program was made for
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing->policy; }
@@ -125,19 +125,19 @@ template <class T> constexpr ParamType param_type_of() noexcept {
 ///
 ///     void describe_params(Params&, auto& fields)
 ///
-/// beside it or, for those of core and arith, below; it names every number once, and then expects what must hold. The
+/// beside it or, for those of core and arith, below; it names every number once, and then states the conditions. The
 /// pointers of a struct are named by a function describe_memory() of the same form, which describe_params() calls when
-/// what it expects was not refused. Fields are a ParamFields, or a ParamSum (param_sum.hpp).
+/// no condition was refused. Fields are a ParamFields, or a ParamSum (param_sum.hpp).
 class ParamFields {
 public:
     ParamFields(const ParamVisitor& visitor, const ParamContext& context) noexcept
         : visitor_(&visitor), context_(&context) {}
 
     const ParamContext& context() const noexcept { return *context_; }
-    /// ok, or what was refused first.
+    /// ok, or the first refusal.
     const Status& status() const noexcept { return status_; }
 
-    /// What must hold among the fields so far. Who counts or divides by them returns where this is false.
+    /// A condition among the fields so far. Code that counts or divides by them returns where this is false.
     bool expect(const Status& status) noexcept {
         if (visitor_->demands != ParamVisitor::Demands::nothing && status_.ok()) status_ = status;
         return status_.ok();
@@ -145,7 +145,7 @@ public:
     bool expect(bool holds, Field field) noexcept {
         return expect(holds ? Status{} : Status{StatusCode::corrupt, OpKind::none, field, 0, 0});
     }
-    /// The same of memory; holds() is asked only where a visitor demands it.
+    /// The same for memory; holds() is called only where a visitor demands it.
     template <class Holds> bool expect_memory(Holds&& holds, Field field) noexcept {
         return visitor_->demands != ParamVisitor::Demands::memory || !status_.ok() || expect(holds(), field);
     }
@@ -168,8 +168,8 @@ public:
 
     /// `count` elements outside of the struct; none where count is 0.
     ///
-    /// @param count  a number, or a function that gives it
-    /// @param field  what a refusal names where they are not there
+    /// @param count  a number, or a function that returns it
+    /// @param field  named by a refusal where they are missing
     template <class T, class Count>
     requires std::is_invocable_r_v<index_t, Count>
     void memory(const char* name, const T*& pointer, ParamType type, const Count& count, Field field = Field::storage) {
@@ -242,15 +242,15 @@ inline void describe_params(arith::OutputCodes& codes, auto& fields) {
 
 // --- what a row holds ------------------------------------------------------------------------------------------------
 
-/// Visits one struct of parameters: a copy of `from`, or of the defaults where that is null. What the visitor makes of
-/// the copy goes to `to`, if that is not null and nothing was refused.
+/// Visits one struct of parameters: a copy of `from`, or of the defaults where that is null. The copy, as the visitor
+/// leaves it, goes to `to` if that is not null and nothing was refused.
 ///
-/// @return ok, or what of the values was refused; without the operator, which the caller knows
+/// @return ok, or the refusal of a value, without the operator, which the caller knows
 template <class Params>
 Status visit_params_as(const void* from, void* to, const ParamContext& context, const ParamVisitor& visitor) {
     static_assert(std::is_trivially_copyable_v<Params>);
     Params params{};
-    // As bytes: what stands in place of a bool or a pointer is anything.
+    // As bytes: a bool or a pointer may hold any bits.
     if (from != nullptr) std::memcpy(&params, from, sizeof params);
     ParamFields fields(visitor, context);
     describe_params(params, fields);

@@ -45,7 +45,7 @@ template <OpKind Op> bool has_pool(const KernelTable& table, const OperatorTypes
            detail::has_any(table.pool, [&](const PoolRow& row) { return row.op == Op && row.dtype == types.input; });
 }
 
-/// Whether a row computes what a call asks for; those of max_pool2d have no rule.
+/// Whether a row can serve a call; rows of max_pool2d have no rule.
 inline bool serves(const PoolRow& row, const OperatorCall& call, DType dtype) noexcept {
     return row.op == call.op && row.dtype == dtype &&
            (call.op != OpKind::avg_pool2d || row.rule == call.params_as<PoolParams>().average.rule);

@@ -13,7 +13,7 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace operators {
 
-/// Per-channel qparams that an instruction reads are of the channels.
+/// Checks that per-channel qparams that an instruction reads are of the channels.
 inline Status check_axis_of(const ArenaTensor& tensor, OpKind op) noexcept {
     const int axis = tensor.channel_axis();
     if (!tensor.qparams.is_per_channel() || (tensor.qparams.axis() == axis && tensor.shape.rank >= 2)) return {};

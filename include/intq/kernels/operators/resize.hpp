@@ -36,7 +36,7 @@ inline void describe_params(arith::ResizeGrids& grids, auto& fields) {
 
 static_assert(sizeof(arith::ResizeTap) == 3 * sizeof(std::int32_t), "a tap is described as three numbers");
 
-/// For who names pointers alone; a reader needs each count first.
+/// For a visitor that names only pointers; a reader needs each count first.
 inline void describe_memory(ResizeTable& table, auto& fields) {
     for (std::span<const arith::ResizeTap>* const axis : {&table.rows, &table.columns}) {
         const arith::ResizeTap* data = axis->data();
@@ -66,7 +66,7 @@ namespace operators {
 
 // --- interpolate: params is a ResizeTable ----------------------------------------------------------------------------
 
-/// Whether a row computes what a call asks for.
+/// Whether a row can serve a call.
 inline bool serves(const InterpolateRow& row, const ResizeTable& table, DType dtype) noexcept {
     return row.dtype == dtype && row.of_values == (table.blend == arith::Blend::of_values);
 }

@@ -93,7 +93,7 @@ private:
     std::remove_const_t<T> buffer_[stage_elements];
 };
 
-/// @param channel  that of the row, or negative when the row runs over the channels
+/// @param channel  the row's, or negative when the row runs over the channels
 template <class Op, class... Row> void walk_row(const Op& op, index_t channel, index_t count, Row&&... row) {
     for (index_t first = 0; first < count; first += stage_elements) {
         const index_t piece = smaller(stage_elements, count - first);
@@ -150,7 +150,7 @@ void walk_views(const Op& op, int axis, const Executor& executor, const View& vi
 
 // --- loops of the bodies -----------------------------------------------------------------------------------------
 
-/// body(i, lanes) for each vector of a run: `lanes` is width(), and for the last one what is left.
+/// body(i, lanes) for each vector of a run: `lanes` is width(), and for the last one the rest.
 template <class L, class Body> INTQ_ALWAYS_INLINE void for_each_vector(index_t count, Body&& body) {
     index_t i = 0;
     for (; i + L::width() <= count; i += L::width()) body(i, L::width());
@@ -159,7 +159,7 @@ template <class L, class Body> INTQ_ALWAYS_INLINE void for_each_vector(index_t c
 
 namespace detail {
 
-/// Whether one loop over single numbers is all that a kernel has: where lanes are numbers and code is to be small.
+/// Whether a kernel has only one loop over single numbers: where lanes are numbers and code is to be small.
 template <class L> inline constexpr bool is_one_by_one = INTQ_SMALL&& std::is_same_v<L, arith::scalar_lanes>;
 
 }  // namespace detail
@@ -182,8 +182,8 @@ namespace detail {
 /// Channels whose parameters a kernel keeps in the nearest cache.
 inline constexpr index_t channel_block = 256;
 
-/// Goes over rows of channels in the order of memory, in pieces of at most channel_block elements. Of few channels,
-/// a piece is several rows: their parameters repeat.
+/// Goes over rows of channels in the order of memory, in pieces of at most channel_block elements. With few channels, a
+/// piece is several rows: their parameters repeat.
 ///
 /// @param fill  fill(first, count, at): the parameters of channels [first, first + count) go to places at, at + 1, …
 /// @param body  body(offset, count): elements offset … of the memory use the parameters from place 0 on

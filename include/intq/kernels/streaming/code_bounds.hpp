@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Bounds of output codes that an engine or a file gives. Layer: kernels.
+// Bounds of output codes from an engine or a file. Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_CODE_BOUNDS_HPP
 #define INTQ_KERNELS_STREAMING_CODE_BOUNDS_HPP
 

@@ -17,7 +17,7 @@ inline namespace INTQ_ABI {
 /// Checks the arguments of dequantize(). The range of the codes is not checked, because dequantize() does not use it.
 ///
 /// @return ok; shape_mismatch of output, with the first extents that differ; axis; shape_mismatch of scale;
-///         what check_scale() returns
+///         the errors of check_scale()
 template <class Code, int Rank, class QLayout, class OutLayout, class QExtents, class OutExtents>
 constexpr Status check_dequantize(const TensorView<Code, Rank, QLayout, QExtents>& q, const QParams& qparams,
                                   const TensorView<float, Rank, OutLayout, OutExtents>& out) noexcept {
@@ -79,7 +79,7 @@ template <class L, class Code> struct DequantizeOp {
 
 }  // namespace detail
 
-/// dequantize() on contiguous memory, with extents in place of views: what a table of kernels points at.
+/// dequantize() on contiguous memory, with extents in place of views, for a table of kernels.
 template <class Backend = simd::default_backend, class Code>
 void dequantize_blocks(const Code* q, const ChannelBlocks& blocks, const QParams& qparams, float* out,
                        const Executor& executor) INTQ_NOEXCEPT {

@@ -90,7 +90,8 @@ INTQ_ALWAYS_INLINE void store_pairs(const Formula& formula, const arith::OutputC
         });
 }
 
-/// The sums of two runs of codes. Everything that the loop reads is a local: a store of bytes may change all else.
+/// The sums of two runs of codes. Everything that the loop reads is a local: a store of bytes may change everything
+/// else.
 template <class L, class Policy, class Code>
 void add_run(const arith::AddParams& params, index_t count, const Code* x, const Code* y, Code* out) noexcept {
     const arith::AddLanes<Policy, L> formula(params);
@@ -158,7 +159,7 @@ void requantize_run(const RequantizeParams& params, index_t count, const X* x, Y
     });
 }
 
-/// int8 codes above this number are requantized by a table, which costs 256 of them.
+/// This many int8 codes or more are requantized by a table, which costs as much as 256 of them.
 inline constexpr index_t worth_a_table = 1024;
 
 /// y of each code from -128 to 127.

@@ -12,8 +12,8 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// Which elements of two operands an output reads that has more than one of them: axes in the order of the output's
-/// memory, the last one dense.
+/// The elements of two operands that a broadcast output reads: axes in the order of the output's memory, the last one
+/// dense.
 ///
 ///     out[(i0·extents[1] + i1)·… + i] = x[i0·steps[0][0] + i1·steps[0][1] + … ] with y[i0·steps[1][0] + …]
 ///
@@ -55,8 +55,8 @@ struct RequantizeParams {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// Whether operands of shapes a and b make an output: ranks are equal, the first extent, that of the samples, too, and
-/// of the others each is that of the output or 1.
+/// Whether operands of shapes a and b make an output: ranks are equal, the first extent (the samples) too, and each
+/// other extent is the output's or 1.
 constexpr bool is_broadcast(const Shape& a, const Shape& b, const Shape& out) noexcept {
     if (a.rank != out.rank || b.rank != out.rank || out.rank < 1) return false;
     for (int axis = 0; axis < out.rank; ++axis) {
@@ -114,8 +114,8 @@ constexpr PairWalk make_pair_walk(const Shape& a, const Shape& b, const Shape& o
 ///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type, and all codes legal: identity
 ///
 /// @param given  a multiplier from outside, in place of the scales; null: none
-/// @return what arith::check_codes() and check_result() refuse; scale_out_of_range naming scale_ratio; what
-///         given_multiplier_words() refuses
+/// @return the errors of arith::check_codes() and check_result(); scale_out_of_range naming scale_ratio; the errors of
+///         given_multiplier_words()
 constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
                                                    const arith::CodesOf& out, const arith::OutputCodes& codes,
                                                    const arith::QuantizedMultiplier* given = nullptr) noexcept {
@@ -141,7 +141,7 @@ constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& po
     return params;
 }
 
-/// Checks parameters from anywhere: what make_requantize() makes passes.
+/// Checks parameters from anywhere: those of make_requantize() pass.
 ///
 /// @return ok; zero_point or quant_range as arith::check_output_codes() says; corrupt of scale: words with which the
 ///         formula would leave its types, or codes that pass through to another type

@@ -14,7 +14,7 @@ inline namespace INTQ_ABI {
 
 /// Checks the arguments of fake_quantize().
 ///
-/// @return ok; shape_mismatch of output, with the first extents that differ; what check_quantize_params() returns
+/// @return ok; shape_mismatch of output, with the first extents that differ; the errors of check_quantize_params()
 template <class X, int Rank, class XLayout, class OutLayout, class XExtents, class OutExtents>
 constexpr Status check_fake_quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams,
                                      arith::QuantizeRule rule,
@@ -26,7 +26,7 @@ constexpr Status check_fake_quantize(const TensorView<X, Rank, XLayout, XExtents
 
 /// Checks the arguments of fake_quantize_backward().
 ///
-/// @return ok; shape_mismatch of second_input (grad_out) or output (grad_in); what check_quantize_params() returns
+/// @return ok; shape_mismatch of second_input (grad_out) or output (grad_in); the errors of check_quantize_params()
 template <class X, class Grad, int Rank, class XLayout, class GLayout, class OutLayout, class XExtents, class GExtents,
           class OutExtents>
 constexpr Status check_fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,
@@ -100,7 +100,7 @@ struct CopyOp {
 
 }  // namespace detail
 
-/// fake_quantize() on contiguous memory, with extents in place of views: what a table of kernels points at.
+/// fake_quantize() on contiguous memory, with extents in place of views, for a table of kernels.
 /// @pre check_quantize_params()
 template <class Backend = simd::default_backend>
 void fake_quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
@@ -115,7 +115,7 @@ void fake_quantize_blocks(const float* x, const ChannelBlocks& blocks, const QPa
 ///
 ///     out[i] = dequantize(quantize(x[i]))
 ///
-/// @param x        any layout; NaN gives 0, infinities the ends
+/// @param x        any layout; NaN becomes 0, infinities the ends
 /// @param qparams  per tensor or per channel; quant_min and quant_max may be any range of codes that brackets 0
 /// @param out      any layout; may be x itself
 /// @pre   check_fake_quantize()

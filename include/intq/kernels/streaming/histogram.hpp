@@ -26,7 +26,7 @@ constexpr index_t histogram_step(index_t bins) noexcept {
     return bins * elements_a_bin < most_tasks_at_once ? most_tasks_at_once : bins * elements_a_bin;
 }
 
-/// Tasks, of at most 2^31 elements, that count at the same time into tables of their own.
+/// Tasks, of at most 2^31 elements, that count at the same time, each into its own tables.
 constexpr index_t histogram_tasks(index_t size, index_t bins) noexcept {
     constexpr index_t most = 16;
     return smaller(chunks_of(size, histogram_step(bins)), most);
@@ -100,7 +100,7 @@ constexpr index_t grid_histogram_scratch_size(index_t size, index_t bins) noexce
 ///
 ///     counts[b] += number of x[i] with bin(x[i]) = b,   bins = counts.size() - 1
 ///
-/// The last count is that of the values that are in no bin: below, above, NaN. See arith::HistogramBins.
+/// The last count is of the values in no bin: below, above, NaN. See arith::HistogramBins.
 ///
 /// @param x        any layout, fewer than 2^31 elements
 /// @param range    both ends belong to it

@@ -15,7 +15,7 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// What the backward pass of LSQ knows besides its tensors.
+/// Arguments of LSQ's backward pass besides its tensors.
 struct LearnableParams {
     /// Of the forward pass: the zero points rounded by arith::learnable_zero_point().
     QParams qparams;
@@ -24,7 +24,7 @@ struct LearnableParams {
     float grad_factor = 1.0f;
 };
 
-/// Where the gradients of scale and zero point go, and what adds them up.
+/// Where the gradients of scale and zero point go, and the scratch that adds them up.
 struct LearnableSums {
     std::span<float> scale;       // (channels)
     std::span<float> zero_point;  // (channels), or empty: it does not learn
@@ -69,7 +69,7 @@ constexpr index_t learnable_scratch_size(const ChannelBlocks& blocks) noexcept {
 
 /// Checks the arguments of learnable_fake_quantize_backward().
 ///
-/// @return ok; what check_fake_quantize_backward() returns; unsupported naming layout, where the tensors are not
+/// @return ok; the errors of check_fake_quantize_backward(); unsupported naming layout, where the tensors are not
 ///         contiguous in one order; scale_out_of_range for a grad_factor that is not finite, with given = -1;
 ///         shape_mismatch of scale or zero_point; buffer_too_small of workspace, in bytes
 template <class X, class Grad, int Rank, class XLayout, class GLayout, class OutLayout, class XExtents, class GExtents,
@@ -244,8 +244,8 @@ inline void finish_learnable(const ChannelBlocks& blocks, const LearnableSums& s
 /// @pre   check_learnable_fake_quantize_backward(): the tensors are contiguous in one order
 ///
 /// Result   terms in binary32 with the bits of PyTorch's, see arith::LearnableGradient; their sum in binary64 in an
-///          order given by the shape, rounded once: within 2^-24 · |sum| + n · 2^-53 · sum |terms| + 2^-150 of the
-///          exact sum; the same bits on every backend and executor
+///          order set by the shape, rounded once: within 2^-24 · |sum| + n · 2^-53 · sum |terms| + 2^-150 of the exact
+///          sum; the same bits on every backend and executor
 /// Memory   sums.scratch
 /// Cost     O(n); bound by memory
 /// Source   Esser et al. 2020; docs/arithmetic.md section 1

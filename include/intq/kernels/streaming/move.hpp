@@ -3,7 +3,7 @@
 // move: codes to other places, as they are: slice, permute, reshape. pad: channels-last images of codes on a larger
 // field, their pixels next to each other or apart. Layer: kernels.
 //
-// With its pixels apart, an image is what a transposed convolution convolves: stride - 1 zeros stand between them.
+// A transposed convolution convolves an image with its pixels apart: stride - 1 zeros between them.
 #ifndef INTQ_KERNELS_STREAMING_MOVE_HPP
 #define INTQ_KERNELS_STREAMING_MOVE_HPP
 

@@ -50,7 +50,7 @@ constexpr index_t moved_size(const MoveParams& move) noexcept {
     return size;
 }
 
-/// Of parameters that may say anything.
+/// Checks parameters that may say anything.
 ///
 /// @param in, out  elements of an image of the input and of the output
 /// @return ok; corrupt of output (rank, or another number of elements), of input (an element outside of the image)

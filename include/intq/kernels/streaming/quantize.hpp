@@ -17,7 +17,7 @@ inline namespace INTQ_ABI {
 
 /// Checks the arguments of quantize().
 ///
-/// @return ok; shape_mismatch of output, with the first extents that differ; what check_quantize_params() returns
+/// @return ok; shape_mismatch of output, with the first extents that differ; the errors of check_quantize_params()
 template <class X, class Code, int Rank, class XLayout, class OutLayout, class XExtents, class OutExtents>
 constexpr Status check_quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams,
                                 arith::QuantizeRule rule,
@@ -142,7 +142,7 @@ template <class L, class Rule, class Code> struct QuantizeOp {
     }
 
 private:
-    /// Of as many channels as four vectors have lanes, the reciprocals stay in registers.
+    /// With as many channels as four vectors have lanes, the reciprocals stay in registers.
     void rows_of_four(index_t first, index_t rows, const float* x, Code* out) const {
         constexpr index_t width = L::width();
         const typename L::CodeQuad quad(0, codes(0).lowest, codes(0).highest);
@@ -166,7 +166,7 @@ private:
 
 }  // namespace detail
 
-/// quantize() on contiguous memory, with extents in place of views: what a table of kernels points at.
+/// quantize() on contiguous memory, with extents in place of views, for a table of kernels.
 /// @pre check_quantize_params()
 template <class Backend = simd::default_backend, class Code>
 INTQ_ALWAYS_INLINE void quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams& qparams,
@@ -181,7 +181,7 @@ INTQ_ALWAYS_INLINE void quantize_blocks(const float* x, const ChannelBlocks& blo
 ///
 ///     out[i] = clamp(R(x[i] · (1/s_c)) + zp_c, quant_min, quant_max)
 ///
-/// @param x        any layout; NaN gives the zero point, infinities the ends (check_finite() finds them)
+/// @param x        any layout; NaN becomes the zero point, infinities the ends (check_finite() finds them)
 /// @param qparams  per tensor or per channel
 /// @param rule     rounding, and reciprocal or division: a target's policy
 /// @param out      int8, int16, int32 or uint8; any layout; must not overlap x

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What quantize takes, and the rows of quantize and dequantize. Layer: kernels.
+// The check of quantize's parameters, and the rows of quantize and dequantize. Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_QUANTIZE_CALL_HPP
 #define INTQ_KERNELS_STREAMING_QUANTIZE_CALL_HPP
 
@@ -17,7 +17,7 @@ inline namespace INTQ_ABI {
 ///
 /// @param dtype  type of the codes; int32 where they are not stored
 /// @param shape  of the tensor
-/// @return ok; axis; what check_qparams() returns; quant_range or zero_point beyond ±largest_quantized_code, where
+/// @return ok; axis; the errors of check_qparams(); quant_range or zero_point beyond ±largest_quantized_code, where
 ///         binary32 is not exact; scale_out_of_range for a channel whose reciprocal is infinite
 constexpr Status check_quantize_params(const QParams& qparams, DType dtype, const Shape& shape,
                                        arith::QuantizeRule rule = {}, OpKind op = OpKind::quantize) noexcept {

@@ -87,7 +87,7 @@ INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t ch
 
 namespace detail {
 
-// The rule is a type, so that a row holds the code of one alone.
+// The rule is a type, so a row holds the code of only one.
 template <class Rule, class Backend, class Code>
 void quantize_erased(const float* x, const ChannelBlocks& blocks, const QParams& qparams, void* y,
                      const Executor& executor) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// One run of a softmax, as a function pointer takes it, its row, and what its numbers must be. Layer: kernels.
+// One run of a softmax, as a function pointer takes it, its row, and the checks of its numbers. Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_SOFTMAX_CALL_HPP
 #define INTQ_KERNELS_STREAMING_SOFTMAX_CALL_HPP
 
@@ -23,8 +23,8 @@ struct SoftmaxCall {
     index_t inner = 1;
     const Executor* executor = nullptr;
 };
-/// Under SoftmaxRule::requantized the output is int16 probabilities of 2^-15, for whoever requantizes them; under
-/// fixed_point it is what the operator gives.
+/// Under SoftmaxRule::requantized the output is int16 probabilities of 2^-15, still to be requantized; under
+/// fixed_point it is the operator's output.
 struct SoftmaxRow {
     arith::SoftmaxRule rule;
     DType input, output;
@@ -49,7 +49,7 @@ constexpr bool are_softmax_tables(arith::SoftmaxRule rule, const arith::SoftmaxT
                                                    : arith::are_softmax_tables(tables);
 }
 
-/// The same of the multiplier of int16 codes.
+/// The same for the multiplier of int16 codes.
 constexpr bool is_softmax_multiplier(const arith::QuantizedMultiplier& input) noexcept {
     return input.multiplier >= 0 && input.shift >= -31 && input.shift <= 15;
 }

@@ -2,9 +2,9 @@
 //
 // kernel_table: the kernels of one target and backend. Layer: kernels (docs/design.md section 5).
 //
-// Rows name what a kernel is keyed on: requantize policy, types, fused add. Each family gives its own rows beside its
-// kernels; here they are gathered. What chooses an operator at run time (a program, the tests, the benches) reads rows;
-// a kernel that has no row does not exist.
+// Rows name what a kernel is keyed on: requantize policy, types, fused add. Each family defines its rows beside its
+// kernels; here they are gathered. Code that chooses an operator at run time (a program, the tests, the benches) reads
+// rows; a kernel that has no row does not exist.
 #ifndef INTQ_KERNELS_TABLE_KERNEL_TABLE_HPP
 #define INTQ_KERNELS_TABLE_KERNEL_TABLE_HPP
 

@@ -4,7 +4,7 @@
 //
 // Conformance tests, benches and the support matrix walk it: a kernel that is not in it does not exist. It is
 // a template over the backend, so that a unit pays only for the backends that it names. Float convolutions, which no
-// target changes, have a table of their own in float_table.hpp.
+// target changes, have their own table in float_table.hpp.
 #ifndef INTQ_KERNELS_TABLE_REGISTRY_HPP
 #define INTQ_KERNELS_TABLE_REGISTRY_HPP
 

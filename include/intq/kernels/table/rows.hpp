@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// KernelTable: the kernels of one target and backend as rows of function pointers. Types alone. What chooses an
+// KernelTable: the kernels of one target and backend as rows of function pointers. Only types. Code that chooses an
 // operator at run time (a program, the hosted half) reads them and compiles no kernel; kernel_table.hpp has the tables.
 // Layer: kernels (docs/design.md section 5).
 #ifndef INTQ_KERNELS_TABLE_ROWS_HPP
@@ -23,7 +23,7 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// The kernels of one target and backend, by family, and what packing for them needs.
+/// The kernels of one target and backend, by family, and the rules of packing for them.
 ///
 /// Constant; any number of threads may use one.
 struct KernelTable {

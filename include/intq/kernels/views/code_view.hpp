@@ -41,7 +41,7 @@ concept SameOrder =
 template <class First, class Second>
 concept SameCodes = SameOrder<First, Second> && std::is_same_v<typename First::value_type, typename Second::value_type>;
 
-/// An (N, C, H, W) view with contiguous channels: what kernels on images take.
+/// An (N, C, H, W) view with contiguous channels, as kernels on images take it.
 template <class View>
 concept CodeImage = CodeView<View> && View::rank == 4 && std::is_same_v<typename View::layout_type, channels_last>;
 
@@ -57,7 +57,7 @@ template <class Image> constexpr Size2d size_of_image(const Image& image) noexce
     return {image.extent(2), image.extent(3)};
 }
 
-/// Where an axis stands in the order of memory, counted from the outermost: channels_last puts axis 1 behind all
+/// The place of an axis in the order of memory, counted from the outermost: channels_last puts axis 1 behind all
 /// others.
 template <class View> constexpr int place_in_memory(int axis) noexcept {
     if (View::rank < 3 || !std::is_same_v<typename View::layout_type, channels_last>) return axis;

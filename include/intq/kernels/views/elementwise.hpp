@@ -42,14 +42,14 @@ constexpr Status check_operands(const X& x, const Y& y, const Out& out, OpKind o
 
 /// Parameters of requantize() for a target; see make_requantize() with a policy.
 ///
-/// @return the parameters; what that function refuses
+/// @return the parameters; the errors of that function
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<RequantizeParams> make_requantize(const arith::CodesOf& in, const arith::CodesOf& out) noexcept {
     return make_requantize(TargetType::policy, in, out, detail::all_codes(out, Activation::none));
 }
 
-/// @return ok; shape_mismatch of output, with the first extents that differ; what check_requantize_params() returns
+/// @return ok; shape_mismatch of output, with the first extents that differ; the errors of check_requantize_params()
 template <class TargetType, CodeView X, CodeView Out>
 requires arith::Target<TargetType> && SameOrder<X, Out>
 constexpr Status check_requantize(const X& x, const RequantizeParams& params, const Out& out) noexcept {
@@ -95,7 +95,7 @@ void requantize(const X& x, const RequantizeParams& params, const Out& out,
 /// Parameters of add() for a target; see arith::make_add().
 ///
 /// @param activation  clamps the sum
-/// @return the parameters; what arith::make_add() refuses
+/// @return the parameters; the errors of arith::make_add()
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<arith::AddParams> make_add(const arith::CodesOf& x, const arith::CodesOf& y, const arith::CodesOf& out,
@@ -111,8 +111,8 @@ constexpr Result<arith::AddParams> make_sub(const arith::CodesOf& x, const arith
     return arith::make_sub(TargetType::policy, x, y, out, detail::all_codes(out, activation));
 }
 
-/// @return ok; shape_mismatch of input or second_input, with the first extents that differ from the output's; what
-///         arith::check_add_params() returns
+/// @return ok; shape_mismatch of input or second_input, with the first extents that differ from the output's; the
+///         errors of arith::check_add_params()
 template <class TargetType, CodeView X, CodeView Y, CodeView Out>
 requires arith::Target<TargetType> && SameCodes<X, Out> && SameCodes<Y, Out>
 constexpr Status check_add(const X& x, const Y& y, const arith::AddParams& params, const Out& out) noexcept {
@@ -152,7 +152,7 @@ void add(const X& x, const Y& y, const arith::AddParams& params, const Out& out,
 /// Parameters of mul() for a target; see arith::make_mul().
 ///
 /// @param activation  clamps the product
-/// @return the parameters; what arith::make_mul() refuses
+/// @return the parameters; the errors of arith::make_mul()
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<arith::MulParams> make_mul(const arith::CodesOf& x, const arith::CodesOf& y, const arith::CodesOf& out,
@@ -160,8 +160,8 @@ constexpr Result<arith::MulParams> make_mul(const arith::CodesOf& x, const arith
     return arith::make_mul(TargetType::policy, x, y, out, detail::all_codes(out, activation));
 }
 
-/// @return ok; shape_mismatch of input or second_input, with the first extents that differ from the output's; what
-///         arith::check_mul_params() returns
+/// @return ok; shape_mismatch of input or second_input, with the first extents that differ from the output's; the
+///         errors of arith::check_mul_params()
 template <class TargetType, CodeView X, CodeView Y, CodeView Out>
 requires arith::Target<TargetType> && SameCodes<X, Out> && SameCodes<Y, Out>
 constexpr Status check_mul(const X& x, const Y& y, const arith::MulParams& params, const Out& out) noexcept {
@@ -200,7 +200,7 @@ void mul(const X& x, const Y& y, const arith::MulParams& params, const Out& out,
 
 /// The bounds of relu() on codes whose scale stays: 0 and, with Activation::relu6, 6.
 ///
-/// @return the bounds; what arith::check_codes() refuses
+/// @return the bounds; the errors of arith::check_codes()
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<arith::OutputCodes> make_relu(const arith::CodesOf& x,
@@ -254,7 +254,7 @@ template <class Inputs> using ViewOf = std::remove_cvref_t<decltype(*std::data(s
 /// @param params  one for each input, made by make_requantize() from its codes to the output's
 /// @return ok; value_out_of_range of axis; missing of input without one, of scale where the parameters are not as many;
 ///         shape_mismatch of input, with the first extents that differ, and of axis where the extents do not add up;
-///         what check_requantize_params() returns
+///         the errors of check_requantize_params()
 template <class TargetType, class Inputs, CodeView Out>
 requires arith::Target<TargetType> && SameOrder<ViewOf<Inputs>, Out>
 constexpr Status check_cat(const Inputs& views, std::span<const RequantizeParams> params, int axis,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Parameters of operators without weights from the multipliers and shifts that an engine holds. Layer: kernels
+// Parameters of operators without weights, from an engine's multipliers and shifts. Layer: kernels
 // (docs/kernels_in_your_engine.md).
 //
-// They are for the targets of the tflite family. Of `x`, `y`, `in` and `out`, zero point and type count, and the scale
-// is not read. Shifts count to the left. A multiplier is not negative: make_given_sub() subtracts by itself.
+// They are for the targets of the tflite family. Of `x`, `y`, `in` and `out` only zero point and type are read, not the
+// scale. Shifts count to the left. A multiplier is not negative: make_given_sub() subtracts by itself.
 #ifndef INTQ_KERNELS_VIEWS_GIVEN_HPP
 #define INTQ_KERNELS_VIEWS_GIVEN_HPP
 
@@ -33,7 +33,7 @@ constexpr arith::OutputCodes bounded_codes(const arith::CodesOf& out, const Code
     return codes;
 }
 
-/// The codes of a tensor without its scale, which is no scale perhaps.
+/// The codes of a tensor without its scale, which may be invalid.
 constexpr arith::CodesOf without_scale(const arith::CodesOf& of) noexcept { return {1.0f, of.zero_point, of.dtype}; }
 
 }  // namespace detail
@@ -43,7 +43,7 @@ constexpr arith::CodesOf without_scale(const arith::CodesOf& of) noexcept { retu
 ///     y = clamp(requantize(x - zp_in, M, shift) + zp_out)
 ///
 /// @param bounds  quantized_activation_min and _max
-/// @return the parameters; what make_requantize() with a policy refuses
+/// @return the parameters; the errors of make_requantize() with a policy
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<RequantizeParams> make_given_requantize(const arith::CodesOf& in, const arith::CodesOf& out,
@@ -58,7 +58,7 @@ constexpr Result<RequantizeParams> make_given_requantize(const arith::CodesOf& i
 ///     x' = requantize((x - zp_x) << left_shift, M_x, shift_x),  y' likewise
 ///     z  = clamp(requantize(x' + y', M_z, shift_z) + zp_z)
 ///
-/// @return the parameters; what arith::make_given_add() refuses
+/// @return the parameters; the errors of arith::make_given_add()
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<arith::AddParams> make_given_add(const arith::CodesOf& x, const arith::CodesOf& y,
@@ -82,7 +82,7 @@ constexpr Result<arith::AddParams> make_given_sub(const arith::CodesOf& x, const
 ///
 ///     z = clamp(requantize((x - zp_x)·(y - zp_y), M, shift) + zp_z)
 ///
-/// @return the parameters; what arith::make_mul() refuses
+/// @return the parameters; the errors of arith::make_mul()
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<arith::MulParams> make_given_mul(const arith::CodesOf& x, const arith::CodesOf& y,
@@ -96,8 +96,8 @@ constexpr Result<arith::MulParams> make_given_mul(const arith::CodesOf& x, const
 ///
 ///     y = clamp(requantize(sum(x - zp_in), M, shift) + zp_out)
 ///
-/// @param given  of the sum. arith::divide_multiplier() makes it of the multiplier of s_in/s_out, as LiteRT does
-/// @return the parameters; what check_window() and arith::make_mean() refuse; unsupported of padding
+/// @param given  of the sum. arith::divide_multiplier() makes it from the multiplier of s_in/s_out, as LiteRT does
+/// @return the parameters; the errors of check_window() and arith::make_mean(); unsupported of padding
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<arith::AverageParams> make_given_mean(const Window2d& window, const arith::CodesOf& in,
@@ -114,7 +114,7 @@ constexpr Result<arith::AverageParams> make_given_mean(const Window2d& window, c
 /// The numbers of softmax().
 ///
 /// @tparam Code  int8_t, or int16_t, whose softmax has no diff_min
-/// @return the numbers; what arith::make_fixed_point_softmax_tables() refuses; of int16 codes value_out_of_range of a
+/// @return the numbers; the errors of arith::make_fixed_point_softmax_tables(); of int16 codes value_out_of_range of a
 ///         multiplier below 0, and of a shift outside -31 … 15
 ///
 /// Memory   of int8 codes 1,536 bytes

@@ -33,8 +33,8 @@ constexpr Result<PadParams> make_pad(const Padding2d& padding, const arith::Code
     return PadParams{padding, step, codes.zero_point};
 }
 
-/// @return ok; what check_pad() of the parameters refuses; value_out_of_range of zero_point: the fill is no code of the
-///         type; shape_mismatch of output, with the first extents that differ from padded_size()
+/// @return ok; the errors of check_pad() of the parameters; value_out_of_range of zero_point: the fill is no code of
+///         the type; shape_mismatch of output, with the first extents that differ from padded_size()
 template <CodeImage X, CodeImage Out>
 requires SameCodes<X, Out>
 constexpr Status check_pad(const X& x, const PadParams& params, const Out& out) noexcept {
@@ -170,7 +170,7 @@ template <class X, class Out> constexpr MoveParams move_params(const X& x, const
 ///
 ///     out[i_0, i_1, …] = x[i_0, i_1, …]
 ///
-/// @param x    int8 or int16 codes of any layout: a view of make_permuted() or make_slice(), or of strides of its own
+/// @param x    int8 or int16 codes of any layout: a view of make_permuted() or make_slice(), or with its own strides
 /// @param out  row_major or channels_last, shaped and typed as x; must not overlap it
 /// @pre   check_move()
 ///

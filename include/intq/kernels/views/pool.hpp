@@ -43,7 +43,7 @@ constexpr PoolCall pool_call(const X& x, const Window2d& window, const arith::Av
 
 }  // namespace detail
 
-/// @return ok; what check_pool() refuses; shape_mismatch of output, with the first extents that differ from
+/// @return ok; the errors of check_pool(); shape_mismatch of output, with the first extents that differ from
 ///         output_size()
 template <CodeImage X, CodeImage Out>
 requires SameCodes<X, Out>
@@ -72,7 +72,7 @@ void max_pool2d(const X& x, const Window2d& window, const Out& out, const Execut
 
 /// Parameters of avg_pool2d() for a target; see arith::make_average().
 ///
-/// @return the parameters; what check_window() and arith::make_average() refuse
+/// @return the parameters; the errors of check_window() and arith::make_average()
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<arith::AverageParams> make_avg_pool2d(const Window2d& window, const arith::CodesOf& in,
@@ -83,7 +83,7 @@ constexpr Result<arith::AverageParams> make_avg_pool2d(const Window2d& window, c
                                window.kernel.height * window.kernel.width, divisor, !(window.padding == Padding2d{}));
 }
 
-/// @return ok; what check_pool() and arith::check_average_params() refuse; shape_mismatch of output, with the first
+/// @return ok; the errors of check_pool() and arith::check_average_params(); shape_mismatch of output, with the first
 ///         extents that differ from output_size(), and of kernel where the parameters were made for another window
 template <class TargetType, CodeImage X, CodeImage Out>
 requires arith::Target<TargetType> && SameCodes<X, Out>

@@ -13,7 +13,7 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// @return ok; shape_mismatch of input or output: other extents than those that the table was made for
+/// @return ok; shape_mismatch of input or output: the table was made for other extents
 template <CodeImage X, CodeImage Out>
 requires SameCodes<X, Out>
 constexpr Status check_interpolate(const X& x, const ResizeTable& table, const Out& out) noexcept {

@@ -19,7 +19,7 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// What softmax() keeps of the scale of its input: tables of int8 codes, a multiplier of int16 codes.
+/// The numbers that softmax() derives from its input's scale: tables of int8 codes, a multiplier of int16 codes.
 template <class Code>
 using SoftmaxNumbers =
     std::conditional_t<std::is_same_v<Code, std::int16_t>, arith::QuantizedMultiplier, arith::SoftmaxTables>;
@@ -39,12 +39,12 @@ template <class TargetType, class In, class Out> constexpr int softmax_row() noe
 
 }  // namespace detail
 
-/// The numbers of softmax() for codes of a scale. The zero point has no part in it.
+/// The numbers of softmax() for codes of a scale. The zero point does not matter.
 ///
 /// @tparam TargetType  the arithmetic contract; see arith/target.hpp
 /// @tparam Code        int8_t; int16_t for a target of SoftmaxRule::fixed_point
-/// @return the numbers; what arith::make_softmax_tables(), make_fixed_point_softmax_tables() or
-///         make_wide_softmax_multiplier() refuses
+/// @return the numbers; the errors of arith::make_softmax_tables(), make_fixed_point_softmax_tables() or
+///         make_wide_softmax_multiplier()
 ///
 /// Memory   of int8 codes 1,536 bytes
 template <class TargetType, class Code = std::int8_t>

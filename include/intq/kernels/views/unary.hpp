@@ -29,10 +29,10 @@ inline constexpr std::size_t lookup_table_size =
 ///     entries = f(the real number of the code) as the nearest code of the output
 ///
 /// @tparam Code     int8_t or int16_t
-/// @param function  NaN counts as 0, infinities give the ends
+/// @param function  NaN counts as 0, infinities become the ends
 /// @param in, out   codes of that type
 /// @param entries   lookup_table_size of them; they must outlive the runs
-/// @return ok; what arith::make_int8_table() or arith::make_int16_table() refuses
+/// @return ok; the errors of arith::make_int8_table() or arith::make_int16_table()
 template <class Code, class Function>
 Status make_lookup_table(Function&& function, const arith::CodesOf& in, const arith::CodesOf& out,
                          std::span<Code> entries) noexcept {
@@ -43,7 +43,7 @@ Status make_lookup_table(Function&& function, const arith::CodesOf& in, const ar
         return arith::make_int16_table(in, out, entries, function);
 }
 
-/// The same of a named function.
+/// The same for a named function.
 ///
 /// @param slope  elu: its limit; leaky_relu: the factor of negative x
 /// @return as above, and unsupported for int16 codes where 512 straight pieces do not hold the function

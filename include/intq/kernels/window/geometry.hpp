@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Geometry of a window: what depends on height, width and batch. Layer: kernels (docs/design.md section 3).
+// Geometry of a window: the data that depend on height, width and batch. Layer: kernels (docs/design.md section 3).
 #ifndef INTQ_KERNELS_WINDOW_GEOMETRY_HPP
 #define INTQ_KERNELS_WINDOW_GEOMETRY_HPP
 
@@ -16,9 +16,9 @@ inline namespace INTQ_CORE_ABI {
 ///
 ///     offsets[slot · taps + tap] = y·width + x of the tap's input pixel in its image
 ///
-/// A slot is a place in the order of computing: pixels whose taps fall on padding alike follow each other, so that a
-/// tile of rows skips a padded tap as a whole. It is independent of channels and of dtype. A 1×1 window with stride 1
-/// and no padding needs none (offsets is null): output pixel p reads input pixel p.
+/// A slot is a place in the order of computing. Pixels with the same taps on padding are adjacent, so a tile of rows
+/// skips a padded tap as a whole. The geometry is independent of channels and dtype. A 1×1 window with stride 1 and no
+/// padding needs none (offsets is null): output pixel p reads input pixel p.
 ///
 /// Only read by a run, so any number of threads may share one.
 struct ConvGeometry {
@@ -27,9 +27,9 @@ struct ConvGeometry {
     Size2d out{0, 0};
     index_t taps = 1;
     const std::int32_t* offsets = nullptr;
-    /// (out_pixels()) the output pixel of each slot; null where the order is that of the image.
+    /// (out_pixels()) the output pixel of each slot; null where slots are in image order.
     const std::int32_t* pixels = nullptr;
-    /// (out_pixels()) the first slot after each one that is padded otherwise; null where no tap falls on padding.
+    /// (out_pixels()) for each slot, the first later one whose padding differs; null where no tap falls on padding.
     const std::int32_t* run_ends = nullptr;
 
     INTQ_ALWAYS_INLINE constexpr index_t in_pixels() const noexcept { return in.height * in.width; }
@@ -175,7 +175,7 @@ struct GeometryWriter {
     }
 };
 
-/// Compares them with what would be written.
+/// Compares them with the arrays that would be written.
 struct GeometryReader {
     const ConvGeometry& geometry;
 
@@ -190,10 +190,10 @@ struct GeometryReader {
     }
 };
 
-/// What an extent of the arrays cannot exceed, so that no size of a buffer leaves index_t.
+/// Largest extent of the arrays, so that no buffer size leaves index_t.
 inline constexpr index_t largest_geometry = PTRDIFF_MAX / 8;
 
-/// What depends on the window and the image alone.
+/// Checks that depend only on the window and the image.
 constexpr Status check_geometry_extents(const Window2d& window, Size2d in) noexcept {
     constexpr OpKind op = OpKind::conv2d;
     if (const Status status = check_window(window, op); !status) return status;
@@ -222,7 +222,7 @@ constexpr index_t conv2d_geometry_size(const Window2d& window, Size2d in) noexce
     return out.height * out.width * words * static_cast<index_t>(sizeof(std::int32_t));
 }
 
-/// The extents of a geometry without its arrays: all that make_conv2d_geometry() refuses but memory.
+/// The extents of a geometry without its arrays; the errors of make_conv2d_geometry() except of memory.
 inline Result<ConvGeometry> conv2d_geometry_extents(const Window2d& window, index_t batch, Size2d in) noexcept {
     if (const Status status = detail::check_geometry_extents(window, in); !status) return status;
     if (batch < 0 || batch > largest_extent)
@@ -240,7 +240,7 @@ inline Result<ConvGeometry> conv2d_geometry_extents(const Window2d& window, inde
 ///
 /// @param storage  conv2d_geometry_size() bytes, aligned to 4; must outlive the geometry
 /// @param batch    0 is legal: a run of it reads and writes nothing
-/// @return what check_window(), check_image() and check_span() refuse; value_out_of_range where an image has 2^31
+/// @return the errors of check_window(), check_image() and check_span(); value_out_of_range where an image has 2^31
 ///         pixels or the batch is negative; buffer_too_small, missing or misaligned geometry
 ///
 /// Cost     O(output pixels · taps + classes · (output height + width)²)
@@ -269,7 +269,7 @@ inline Result<ConvGeometry> make_conv2d_geometry(const Window2d& window, index_t
     return geometry;
 }
 
-/// Whether the extents of a geometry are those of a window.
+/// Whether a geometry has the extents of a window.
 /// @pre the window moves over its image: make_conv2d_geometry() takes both
 constexpr bool has_extents_of(const Window2d& window, const ConvGeometry& geometry) noexcept {
     return geometry.taps == window.kernel.height * window.kernel.width &&
@@ -283,7 +283,7 @@ constexpr bool is_geometry_of(const Window2d& window, const ConvGeometry& geomet
            (geometry.run_ends != nullptr) == detail::pads(window);
 }
 
-/// Whether its arrays, which may come from anywhere, hold what make_conv2d_geometry() writes.
+/// Whether its arrays, which may come from anywhere, are as make_conv2d_geometry() writes them.
 ///
 /// @pre is_geometry_of(), for extents that make_conv2d_geometry() takes
 /// Cost as make_conv2d_geometry()

@@ -59,7 +59,7 @@ template <class Code> struct PixelRun {
     }
 };
 
-/// pixels(run, y) for runs of output pixels: those at the borders alone, all others of a row together.
+/// pixels(run, y) for runs of output pixels: each border pixel by itself, all others of a row together.
 template <class Code, class Pixels> void for_each_window(const PoolCall& call, const Pixels& pixels) {
     (*call.executor)(call.batch * call.out.height, [&](index_t row) {
         const Window2d w = *call.window;
@@ -100,7 +100,7 @@ template <int Rows, int Columns> struct FixedWindow {
     }
 };
 
-/// The largest code of each channel and window. Arguments are values: a store of bytes may change all else.
+/// The largest code of each channel and window. Arguments are values: a store of bytes may change everything else.
 template <class L, class Window, class Code>
 void store_largest(const PixelRun<Code> run, const index_t channels, Code* y) noexcept {
     constexpr index_t width = L::template packed_width<Code>();
@@ -249,7 +249,7 @@ template <class Backend, arith::AverageRule Rule, class Code> void average_by(co
 
 }  // namespace detail
 
-/// y = average of the window by that of the target's rules which its parameters name; see arith/pool.hpp.
+/// y = average of the window, by the target's rule that its parameters name; see arith/pool.hpp.
 /// @pre check_pool() is ok; average made by arith::make_average, make_mean or make_average_of_values
 template <class TargetType, class Backend, class Code> void avg_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
     constexpr arith::AverageRule usual = TargetType::policy.average,
@@ -267,7 +267,7 @@ namespace detail {
 template <class Backend, arith::AverageRule Rule, class Code>
 inline constexpr PoolRow average_row{OpKind::avg_pool2d, Rule, dtype_of<Code>, &average_by<Backend, Rule, Code>};
 
-/// A rule that few programs use has rows of its own, which the others need not link.
+/// A rule that few programs use has separate rows, which the others need not link.
 template <class TargetType, class Backend> constexpr auto pool_rows_of() noexcept {
     constexpr arith::AverageRule usual = TargetType::policy.average,
                                  requantized = TargetType::policy.requantized_average();

@@ -44,8 +44,8 @@ constexpr bool all_see_a_cell(index_t out, index_t stride, index_t padding, inde
 
 }  // namespace detail
 
-/// @return ok; what check_window(), check_image() and check_span() refuse; padding as large as the window, and dilation
-///         with which a window straddles the image: it would see no cell
+/// @return ok; the errors of check_window(), check_image() and check_span(); padding as large as the window, and
+///         dilation with which a window straddles the image: it would see no cell
 constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexcept {
     if (const Status status = check_window(window, op); !status) return status;
     if (const Status status = check_image(in, op); !status) return status;

@@ -24,7 +24,7 @@ template <class L, class Code> void copy_codes(const Code* from, index_t count, 
     if (i < count) L::store_packed(to + i, L::load_packed(from + i, count - i), count - i);
 }
 
-// Arguments of these are locals: a store of bytes may change what is behind a reference.
+// Arguments of these are locals: a store of bytes may change the target of a reference.
 
 template <class L, class Code>
 void nearest_line(const Code* from, std::span<const arith::ResizeTap> taps, index_t channels, Code* out) noexcept {
@@ -88,7 +88,7 @@ template <class Code, class Line> void for_each_resized_row(const InterpolateCal
 
 }  // namespace detail
 
-/// y[n][i][j][c] = x at the tapped cell, or the weighted mean of four, by arith::bilinear() or, of TFLite's models,
+/// y[n][i][j][c] = x at the tapped cell, or the weighted mean of four, by arith::bilinear() or, for TFLite's models,
 /// arith::bilinear_of_1024ths(); the scale stays.
 ///
 /// @tparam Code  int8 or int16
@@ -115,7 +115,7 @@ template <class Backend, class Code> void interpolate_codes(const InterpolateCal
         });
 }
 
-/// The same of real numbers, by arith::BilinearOfValues, to the grid of the output.
+/// The same for real numbers, by arith::BilinearOfValues, to the grid of the output.
 /// @pre table made by make_resize_table_of_values(); y must not overlap x
 template <class Backend> void interpolate_values(const InterpolateCall& call) INTQ_NOEXCEPT {
     const ResizeTable table = *call.table;
@@ -129,7 +129,7 @@ template <class Backend> void interpolate_values(const InterpolateCall& call) IN
 
 namespace detail {
 
-/// Few programs need the row of values, so it stands alone.
+/// Few programs need the row of values, so it is separate.
 template <class TargetType, class Backend> constexpr auto interpolate_rows_of() noexcept {
     constexpr InterpolateRow bytes{DType::int8, false, &interpolate_codes<Backend, std::int8_t>},
         words{DType::int16, false, &interpolate_codes<Backend, std::int16_t>};

@@ -32,7 +32,7 @@ inline namespace INTQ_ABI {
 /// Taps that make_resize_table() needs.
 constexpr index_t resize_table_size(Size2d out) noexcept { return out.height + out.width; }
 
-/// @return ok; value_out_of_range of scale where a factor does not make the extent of the other one
+/// @return ok; value_out_of_range of scale where a factor does not map one extent to the other
 constexpr Status check_resize_scale(arith::Resize rule, const arith::ResizeScale& scale, index_t in,
                                     index_t out) noexcept {
     if (scale.origin == arith::ResizeOrigin::extents) return {};
@@ -57,9 +57,9 @@ constexpr void fill_taps(std::span<arith::ResizeTap> memory, Size2d in, Size2d o
 /// The table of a resize.
 ///
 /// @param memory  resize_table_size(out) taps, which outlive the table
-/// @param scales  of a model that gives factors, and not the size: by extents they are in / out
+/// @param scales  of a model that states factors, not the size; by extents they are in / out
 /// @return the table; value_out_of_range of input or output where an extent is not in 1 … arith::largest_resized, and
-///         of scale where a factor does not make this output of this input; buffer_too_small of storage, in taps
+///         of scale where a factor does not map this input to this output; buffer_too_small of storage, in taps
 constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, Size2d out,
                                                 std::span<arith::ResizeTap> memory,
                                                 const arith::ResizeScales& scales = {}) noexcept {
@@ -85,8 +85,8 @@ constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, S
 /// The table of a bilinear resize of int8 codes that is computed as ONNX Runtime does between DequantizeLinear and
 /// QuantizeLinear (arith::BilinearOfValues).
 ///
-/// @return what make_resize_table(), check_codes(), check_result() and check_resize_grids() refuse; value_out_of_range
-///         of kernel for a nearest rule
+/// @return the errors of make_resize_table(), check_codes(), check_result() and check_resize_grids();
+///         value_out_of_range of kernel for a nearest rule
 constexpr Result<ResizeTable> make_resize_table_of_values(const arith::PolicyRecord& policy, arith::Resize rule,
                                                           Size2d in, Size2d out, std::span<arith::ResizeTap> memory,
                                                           const arith::ResizeScales& scales, const arith::CodesOf& from,
