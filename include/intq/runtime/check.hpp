@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Check of a program before it runs: every index, shape, type and offset. Layer: runtime. A program may come
-// from a file, so nothing in it is believed. That pointers point to as many bytes as their description says is the word
-// of who made or read it; what these bytes are is checked.
+// from a file, so nothing in it is trusted, except that its pointers point to as many bytes as their description says:
+// its maker or reader vouches for that. The bytes themselves are checked.
 #ifndef INTQ_RUNTIME_CHECK_HPP
 #define INTQ_RUNTIME_CHECK_HPP
 
@@ -44,8 +44,8 @@ inline bool is_tensor(const Program& program, std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < program.tensors.size();
 }
 
-/// Planes are read by operators that say so alone, and written by the caller alone; rows are read and written by
-/// operators that say so.
+/// Only operators that say so read planes, and only the caller writes them; rows are read and written by operators that
+/// say so.
 inline Status check_layouts(const kernels::ProgramOperator& row, const kernels::OperatorCall& call) noexcept {
     const auto refused = [&](Field field, const ProgramTensor& tensor) {
         return corrupt(call.op, field, static_cast<std::int64_t>(tensor.layout), 0);
@@ -62,7 +62,7 @@ inline Status check_layouts(const kernels::ProgramOperator& row, const kernels::
     return {};
 }
 
-/// Whether the parameters are those of the operator: kind, size, place.
+/// Whether the parameters are the operator's: kind, size, place.
 inline Status check_params_kind(const kernels::ProgramOperator& row, const Instruction& instruction) noexcept {
     const kernels::InstructionParams& given = instruction.params;
     const kernels::ParamStruct& expected = row.params;
@@ -79,7 +79,7 @@ inline Status check_params_kind(const kernels::ProgramOperator& row, const Instr
     return {};
 }
 
-/// Walks the description of the parameters, which refuses what the operator cannot take.
+/// Walks the description of the parameters, which refuses numbers that the operator cannot take.
 /// @pre check_params_kind()
 inline Status check_params(const kernels::KernelTable& table, const kernels::ProgramOperator& row,
                            const Instruction& instruction, kernels::ParamVisitor::Demands demands) noexcept {
@@ -124,10 +124,10 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
 
 }  // namespace detail
 
-/// Checks a program against the kernels that shall run it.
+/// Checks a program against the kernels that will run it.
 ///
-/// @return ok; corrupt, shape_mismatch, dtype_mismatch, unsupported, buffer_too_small, or what the
-///         operator's own check says, naming operator and field
+/// @return ok; corrupt, shape_mismatch, dtype_mismatch, unsupported, buffer_too_small, or an error of the operator's
+///         own check, naming operator and field
 ///
 /// Cost     O(instructions² · operands) in the worst case, for the data flow; O(words and geometries) for parameters
 inline Status check_program(const Program& program, const kernels::KernelTable& table) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The data flow of a program: whether each operand still holds what its producer wrote when it is read.
+// The data flow of a program: whether each operand, when read, still holds its producer's output.
 // Layer: runtime (docs/design.md section 1: a wrong input is an error message, never a wrong number).
 #ifndef INTQ_RUNTIME_DATA_FLOW_HPP
 #define INTQ_RUNTIME_DATA_FLOW_HPP
@@ -78,7 +78,7 @@ inline std::int64_t producer_of(const Program& program, std::int32_t tensor, std
     return contains(program.inputs, tensor) ? -1 : -2;
 }
 
-/// Whether `tensor`, read before instruction `end`, was written, and its bytes were left alone since.
+/// Whether `tensor`, read before instruction `end`, was written, and its bytes were not touched since.
 inline Status check_alive(const Program& program, const kernels::KernelTable& table, std::int32_t tensor,
                           std::size_t end, OpKind reader) noexcept {
     const std::int64_t producer = producer_of(program, tensor, end);

@@ -35,7 +35,7 @@ inline void run_instruction(const Program& program, const kernels::KernelTable& 
         hook.function(hook.context, program, static_cast<index_t>(index), call.y_data(), batch);
 }
 
-/// execute() without a look at stated bounds: each instruction runs, whatever the one before it wrote.
+/// execute() without checking stated bounds: each instruction runs, whatever the previous one wrote.
 inline void run_instructions(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
                              const Executor& executor, InstructionHook hook) INTQ_NOEXCEPT {
     for (std::size_t i = 0; i < program.instructions.size(); ++i)
@@ -50,11 +50,11 @@ inline void run_instructions(const Program& program, const kernels::KernelTable&
 /// @param batch  1 … program.max_batch
 /// @param hook   called after every instruction, before its output's bytes are used again; it must not throw
 /// @return ok, also of every program for which no bounds of codes were stated; or the first tensor that left its
-///         bounds. What reads it did not run, and the outputs are not written
+///         bounds. Its readers did not run, and the outputs are not written
 /// @pre  check_program() is ok for this table
 ///
 /// Result   exact; the same bytes on every backend, executor and batch
-/// Memory   the arena alone
+/// Memory   only the arena
 inline RunResult execute(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
                          const Executor& executor = serial, InstructionHook hook = {}) INTQ_NOEXCEPT {
     INTQ_ASSERT(arena != nullptr && is_aligned(arena) && batch >= 1 && batch <= program.max_batch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What headers that deploy/generate_cpp.hpp writes share. Layer: runtime.
+// Shared by the headers that deploy/generate_cpp.hpp writes. Layer: runtime.
 #ifndef INTQ_RUNTIME_GENERATED_HPP
 #define INTQ_RUNTIME_GENERATED_HPP
 
@@ -18,7 +18,7 @@ inline namespace INTQ_CORE_ABI {
 
 using kernels::ConstantArray;
 
-/// What the self test of a generated model found.
+/// The result of a generated model's self test.
 struct SelfTestResult {
     bool tables_are_whole = true;     // false: a number or a pointer in them differs, and nothing was run
     bool constants_are_whole = true;  // false: their checksum differs, and nothing was run
@@ -53,7 +53,7 @@ INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const ProgramTensor
         sum.add(std::bit_cast<std::uint32_t>(q.scale()), q.zero_point());
 }
 
-/// The same of an instruction.
+/// The same for an instruction.
 ///
 /// @param name  the place of its name in the text of all names
 INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Instruction& instruction, index_t name) {
@@ -61,7 +61,7 @@ INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Instruction& 
             instruction.params.kind, name);
 }
 
-/// The same of what a program holds beside its lists.
+/// The same for the rest of a program, without its lists.
 INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Program& program) {
     sum.add(program.workspace_offset, program.workspace_size, program.arena_size, program.max_batch);
     const auto add_list = [&sum](std::span<const std::int32_t> list) {
@@ -72,7 +72,7 @@ INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Program& prog
     add_list(program.outputs);
 }
 
-/// What a generated model calls behind each instruction.
+/// The hook that a generated model calls after each instruction.
 struct StepHook {
     void (*after)(void* context, std::size_t instruction) = nullptr;
     void* context = nullptr;
@@ -102,7 +102,7 @@ template <class T, class Value> constexpr const Value* fill(T& field, const Valu
 
 }  // namespace detail
 
-/// Gives a field its value: a number, or an array of numbers or of arrays in the order of their memory.
+/// Sets a field to its value: a number, or an array of numbers or of arrays in the order of their memory.
 template <class T, class Value, std::size_t Count> constexpr void set(T& field, const Value (&values)[Count]) noexcept {
     detail::fill(field, values);
 }
@@ -129,7 +129,7 @@ inline std::uint32_t checksum_of(std::span<const ConstantArray> arrays) noexcept
 }
 
 /// Sums up the tables of a generated header as they are in memory. Every pointer of them is compared with the places of
-/// the header's arrays before it is followed, so a fault gives another sum and nothing worse.
+/// the header's arrays before it is followed, so a fault changes the sum and does no other harm.
 class TableReader {
 public:
     /// @param arrays  the arrays of constants
@@ -138,7 +138,7 @@ public:
     /// The structs of all instructions.
     ///
     /// @tparam Params   their types
-    /// @param  structs  where those of each instruction are
+    /// @param  structs  where each instruction's are
     template <class... Params>
     void params(std::span<const Instruction> instructions, std::span<const ConstantArray> structs) noexcept {
         const ConstantArray* place = in_memory(structs).data();
@@ -190,7 +190,7 @@ private:
     template <class Params> void add_structs(const kernels::InstructionParams& given) noexcept {
         if (given.kind != kernels::param_kind<Params>) return;
         constexpr auto size = static_cast<index_t>(sizeof(Params));
-        // Descriptions take what they could write; a sum reads.
+        // Descriptions take structs that they could write; a sum only reads.
         auto* structs = const_cast<Params*>(static_cast<const Params*>(given.data));
         for (index_t left = given.size; left >= size; left -= size) {
             Params& fields = *structs++;
@@ -235,7 +235,7 @@ struct GoldenRun {
 
 }  // namespace detail
 
-/// Repeats golden runs, and then those on patterns. `run_all` runs the model, and calls the hook behind each
+/// Repeats golden runs, and then the runs on patterns. `run_all` runs the model, and calls the hook after each
 /// instruction.
 inline SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena,
                                 void (*run_all)(const StepHook&)) INTQ_NOEXCEPT {

@@ -3,7 +3,7 @@
 // Reading a program file where it lies: in flash, in a mapping, in memory (docs/program_format.md). Layer: runtime.
 //
 // The tables of a program are built in memory of the caller; constants and names stay in the file. Nothing in a file is
-// trusted: what this reader does not refuse, check_program() has seen.
+// trusted: check_program() checks all that this reader does not.
 #ifndef INTQ_RUNTIME_LOAD_PROGRAM_HPP
 #define INTQ_RUNTIME_LOAD_PROGRAM_HPP
 
@@ -28,7 +28,7 @@ struct ProgramFileParts {
     std::span<const std::byte> constants{};
 };
 
-/// Whom a program file was made for.
+/// The target and backend that a program file was made for.
 struct ProgramFileNames {
     const char* target = "";
     const char* backend = "";
@@ -59,7 +59,7 @@ inline Result<ProgramFileParts> split_file(std::span<const std::byte> file) noex
         return Status{StatusCode::unsupported, OpKind::program, Field::version, header.version, program_file_version};
     if (header.file_bytes != file.size()) return corrupt_file(Field::file, given, std::int64_t(header.file_bytes));
     if (header.reserved != 0) return corrupt_file(Field::file);
-    // Each is at most what is left, so no sum here can overflow.
+    // Each is at most the rest, so no sum here can overflow.
     const std::uint64_t behind = file.size() - sizeof header;
     const bool fits = header.numbers_bytes <= behind && header.strings_bytes >= 1 &&
                       header.strings_bytes <= behind - header.numbers_bytes &&
@@ -89,7 +89,7 @@ public:
     /// Bytes of the tables, after read().
     index_t used() const noexcept { return memory_.used(); }
 
-    /// The stream's beginning, up to whom it is for.
+    /// The stream's beginning, up to the names.
     Status read_names(ProgramFileNames& names, Program& program) noexcept {
         program.max_batch = size(1);
         program.arena_size = size();
@@ -235,7 +235,7 @@ private:
         instruction.params.size = structs * params.size;
         auto* const to = memory_.take<std::byte>(instruction.params.size);
         instruction.params.data = to;
-        // Numbers alone: what memory may hold is left to the check of the program.
+        // Only numbers: the contents of memory are left to the check of the program.
         const kernels::ParamVisitor visitor{this, &read_field, nullptr, kernels::ParamVisitor::Demands::numbers};
         const kernels::ParamContext context{&table_.packing};
         for (index_t i = 0; i < structs; ++i) {
@@ -280,7 +280,7 @@ private:
         }
     }
 
-    /// Places alone: how many bytes there must be is known when the program was checked.
+    /// Only places: their sizes are known once the program is checked.
     void read_golden(GoldenRuns& golden) noexcept {
         // Each run has checksums among the constants.
         const auto most = static_cast<std::int64_t>(parts_.constants.size());
@@ -331,7 +331,7 @@ inline Status check_golden(const Program& program, std::span<const std::byte> co
 
 }  // namespace detail
 
-/// Whom a file was made for, also where this build has not got it: for messages.
+/// The names in a file, also where this build lacks them: for messages.
 ///
 /// @return the names, which lie in the file; corrupt, unsupported, misaligned as load_program()
 inline Result<ProgramFileNames> program_file_names(std::span<const std::byte> file) noexcept {
@@ -347,7 +347,7 @@ inline Result<ProgramFileNames> program_file_names(std::span<const std::byte> fi
 
 /// Bytes of memory that load_program() needs for the tables of a program.
 ///
-/// @return the bytes; what load_program() refuses, except what it must compute a checksum or check the program for
+/// @return the bytes; the errors of load_program(), except those that need a checksum or a check of the program
 inline Result<index_t> program_tables_size(std::span<const std::byte> file,
                                            const kernels::KernelTable& table) noexcept {
     const Result<ProgramFileParts> parts = detail::split_file(file);
@@ -361,14 +361,14 @@ inline Result<index_t> program_tables_size(std::span<const std::byte> file,
 /// Reads a program file where it lies, and checks all of it.
 ///
 /// @param file    at buffer_alignment; it and `memory` must outlive the program
-/// @param table   the kernels that shall run it
+/// @param table   the kernels that will run it
 /// @param memory  program_tables_size() bytes at buffer_alignment, for the tables
 /// @return the program, which execute() may run; corrupt, also where the checksum differs; unsupported: another
 ///         version, byte order, operator, target (multiplier) or packing (layout); misaligned; buffer_too_small of
-///         workspace; what check_program() returns
+///         workspace; the errors of check_program()
 ///
-/// Memory   `memory` alone; constants and names stay in the file
-/// Cost     O(bytes), and that of check_program()
+/// Memory   only `memory`; constants and names stay in the file
+/// Cost     O(bytes), and check_program()'s
 inline Result<LoadedProgram> load_program(std::span<const std::byte> file, const kernels::KernelTable& table,
                                           Workspace memory) noexcept {
     const Result<ProgramFileParts> parts = detail::split_file(file);

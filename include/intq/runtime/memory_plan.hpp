@@ -52,7 +52,7 @@ constexpr index_t live_bytes(std::span<const Lifetime> edges, std::int32_t instr
 constexpr std::int32_t peak_of(std::span<const Lifetime> edges, index_t alignment = buffer_alignment) noexcept {
     std::int32_t peak = INT32_MIN;
     index_t most = -1;
-    // What lives at any time lives when the last of it begins.
+    // Edges that live at one time all live when the last of them begins.
     for (const Lifetime& edge : edges) {
         const index_t bytes = live_bytes(edges, edge.first, alignment);
         if (bytes < most || (bytes == most && edge.first >= peak)) continue;
@@ -69,7 +69,7 @@ constexpr index_t lower_bound_of(std::span<const Lifetime> edges, index_t alignm
 
 namespace detail {
 
-/// What an order places first, and next where that is equal.
+/// The keys of an order: the first decides, the second where the first is equal.
 struct Rank {
     index_t first = 0;
     index_t second = 0;
@@ -84,7 +84,7 @@ constexpr Rank rank_of(const Lifetime& edge, PackingOrder order, std::int32_t pe
         case PackingOrder::longest:
             return {life, edge.bytes};
         case PackingOrder::area:
-            // Sizes are far below the square root of what an index holds, except where the product may saturate.
+            // Sizes are far below the square root of the largest index, except where the product may saturate.
             return {edge.bytes > PTRDIFF_MAX / (life > 0 ? life : 1) ? PTRDIFF_MAX : edge.bytes * life, edge.bytes};
         case PackingOrder::busiest:
             return {edge.lives_at(peak) ? 1 : 0, edge.bytes};
@@ -113,7 +113,7 @@ constexpr index_t first_fit(std::span<const Lifetime> edges, std::span<const boo
     return offset;
 }
 
-/// Places every edge in an order, each at the lowest offset that is free during its life; gives the arena's bytes.
+/// Places every edge in an order, each at the lowest offset that is free during its life; returns the arena's bytes.
 constexpr index_t pack_in_order(std::span<Lifetime> edges, std::span<bool> placed, PackingOrder order) noexcept {
     const std::int32_t peak = order == PackingOrder::busiest ? peak_of(edges) : 0;
     for (bool& done : placed) done = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Numbers of a program file, out of bytes that may be anything. Layer: runtime.
+// Numbers of a program file, read from bytes that may be anything. Layer: runtime.
 #ifndef INTQ_RUNTIME_NUMBER_READER_HPP
 #define INTQ_RUNTIME_NUMBER_READER_HPP
 
@@ -36,9 +36,9 @@ public:
         has_failed_ = true;
         return 0;
     }
-    /// How many there are of what takes one byte at least.
+    /// A count of elements that take at least one byte each.
     std::int64_t count() noexcept {
-        // What lies behind the count itself is less, and every element is read and can fail.
+        // Fewer bytes are left behind the count itself, but every element is read and can fail.
         return number(0, static_cast<std::int64_t>(left()));
     }
     float real() noexcept {

@@ -2,8 +2,8 @@
 //
 // The program: a lowered model as a flat list of instructions over an arena. Layer: runtime (docs/design.md section 6).
 //
-// It is the one thing that executes integers. A Program owns nothing: its parts lie in memory of whoever built
-// it (quantization/convert/lower.hpp on a host; constants on a board).
+// Only programs execute integers. A Program owns nothing: its parts are in its builder's memory
+// (quantization/convert/lower.hpp on a host; constants on a board).
 #ifndef INTQ_RUNTIME_PROGRAM_HPP
 #define INTQ_RUNTIME_PROGRAM_HPP
 
@@ -33,7 +33,7 @@ struct Instruction {
     }
 };
 
-/// A lowered model. Immutable while it runs, so any number of threads may run it, each in an arena of its own.
+/// A lowered model. Immutable while it runs, so any number of threads may run it, each in its own arena.
 struct Program {
     std::span<const Instruction> instructions{};
     std::span<const ProgramTensor> tensors{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The program file: what its reader and its writer share (docs/program_format.md). Layer: runtime.
+// The program file: definitions that its reader and its writer share (docs/program_format.md). Layer: runtime.
 #ifndef INTQ_RUNTIME_PROGRAM_FILE_HPP
 #define INTQ_RUNTIME_PROGRAM_FILE_HPP
 
@@ -18,7 +18,7 @@
 namespace intq::runtime {
 inline namespace INTQ_CORE_ABI {
 
-/// First bytes of a program file. The first is no text, and the line ends show a transfer that changed them.
+/// First bytes of a program file. The first is not text; the line ends reveal a transfer that changed them.
 inline constexpr std::array<unsigned char, 8> program_file_magic{0x89, 'I', 'N', 'T', 'Q', '\r', '\n', 0x1a};
 inline constexpr std::uint32_t program_file_version = 3;
 
@@ -35,15 +35,15 @@ struct ProgramFileHeader {
     std::uint64_t reserved = 0;
 };
 static_assert(sizeof(ProgramFileHeader) == 64, "the header of a program file has no gaps");
-/// What is added to the number of a tensor's layout where bounds of its codes were stated.
+/// Added to the number of a tensor's layout where bounds of its codes were stated.
 inline constexpr std::uint8_t stated_bounds_bit = 4;
-/// Where what the checksum covers begins.
+/// Start of the bytes that the checksum covers.
 inline constexpr std::size_t checksummed_from = 16;
 
-/// Runs whose outputs are known: what a deployed program is compared with.
+/// Runs whose outputs are known, to compare a deployed program with.
 ///
-/// An image shows what the program gives. A pattern shows each layer numbers over its whole range, which no image does
-/// behind an activation, and takes no memory but its checksums; see write_pattern().
+/// An image tests the whole program. A pattern tests each layer over its whole range, which no image does behind an
+/// activation, and takes no memory but its checksums; see write_pattern().
 struct GoldenRuns {
     index_t count = 0;                      // of images
     const std::byte* inputs = nullptr;      // [image][input]
@@ -56,13 +56,13 @@ struct GoldenRuns {
     INTQ_ALWAYS_INLINE constexpr index_t runs() const noexcept { return count + patterns; }
 };
 
-/// A program out of a file. It points into the file, and into the memory that its reader was given.
+/// A program from a file. It points into the file, and into the memory passed to its reader.
 struct LoadedProgram {
     Program program{};
     GoldenRuns golden{};
 };
 
-/// The rules of a policy as numbers, in the order of the format: two with equal numbers give the same codes.
+/// The rules of a policy as numbers, in the order of the format: policies with equal numbers compute the same codes.
 INTQ_ALWAYS_INLINE constexpr std::array<std::int64_t, 17> policy_numbers(const arith::PolicyRecord& policy) noexcept {
     const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
     return {number(policy.requantize),

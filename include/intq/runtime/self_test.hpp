@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// self_test: whether a deployed program gives the codes that it gave where it was made. Layer: runtime.
+// self_test: whether a deployed program computes the same codes as where it was made. Layer: runtime.
 #ifndef INTQ_RUNTIME_SELF_TEST_HPP
 #define INTQ_RUNTIME_SELF_TEST_HPP
 
@@ -61,8 +61,8 @@ constexpr PatternRange pattern_range(const ProgramTensor& tensor) noexcept {
 
 }  // namespace detail
 
-/// Gives the operands of an instruction, of one image each, a pattern of their own: codes over the whole range of their
-/// type, floats from -1 to 1. All machines write the same bytes.
+/// Fills the operands of an instruction, of one image each, with its pattern: codes over the whole range of their type,
+/// floats from -1 to 1. All machines write the same bytes.
 ///
 /// @param pattern  which of the patterns, from 0
 inline void write_pattern(const Program& program, std::byte* arena, index_t instruction, index_t pattern) noexcept {
@@ -82,8 +82,8 @@ inline void write_pattern(const Program& program, std::byte* arena, index_t inst
     }
 }
 
-/// Runs a program on what lies in its arena, or each instruction on a pattern of its own, and hands
-/// take(instruction, check) the checksum of each output.
+/// Runs a program on the contents of its arena, or each instruction on its own pattern, and passes the checksum of each
+/// output to take(instruction, check).
 ///
 /// @param pattern  -1: none
 template <class Take>
@@ -106,14 +106,14 @@ void run_golden(const Program& program, const kernels::KernelTable& table, std::
     detail::run_instructions(program, table, arena, 1, executor, {&Context::see, &context});
 }
 
-/// Repeats the golden runs of a program, one image each, and then those on patterns, and compares what every
-/// instruction gives.
+/// Repeats the golden runs of a program, one image each, and then the runs on patterns, and compares the output of
+/// every instruction.
 ///
 /// @param arena  program.arena_size bytes at buffer_alignment
 /// @return the first run and its first instruction whose output differs; patterns are counted behind the images
-/// @pre  check_program() is ok, and golden is that of the program
+/// @pre  check_program() is ok, and golden is the program's
 ///
-/// Memory   the arena alone
+/// Memory   only the arena
 inline Difference self_test(const Program& program, const GoldenRuns& golden, const kernels::KernelTable& table,
                             std::byte* arena, const Executor& executor = serial) INTQ_NOEXCEPT {
     for (index_t run = 0; run < golden.runs(); ++run) {

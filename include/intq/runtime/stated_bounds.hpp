@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Bounds of codes that a caller stated (ArenaTensor::has_stated_bounds), compared with what a run holds. Layer:
+// Bounds of codes that a caller stated (ArenaTensor::has_stated_bounds), compared with a run's codes. Layer:
 // runtime.
 //
-// The proof of a layer's sums takes its input's codes to be in the range of their qparams. What an instruction writes
-// is clamped to it. A narrower range is the word of a caller, so a run looks.
+// The proof of a layer's sums takes its input's codes to be in the range of their qparams. Outputs of instructions are
+// clamped to it. A narrower range is only a caller's claim, so a run checks it.
 #ifndef INTQ_RUNTIME_STATED_BOUNDS_HPP
 #define INTQ_RUNTIME_STATED_BOUNDS_HPP
 
@@ -36,7 +36,7 @@ inline RunResult check_bounds(const Program& program, const std::byte* arena, st
                : detail::compare_bounds<std::int16_t>(tensor, arena + tensor.offset, count, index);
 }
 
-/// The same of all inputs, which is done before the first instruction runs.
+/// The same for all inputs, before the first instruction runs.
 inline RunResult check_input_bounds(const Program& program, const std::byte* arena, index_t batch) noexcept {
     for (const std::int32_t input : program.inputs)
         if (const RunResult result = check_bounds(program, arena, input, batch); !result) return result;

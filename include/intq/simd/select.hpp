@@ -76,7 +76,7 @@ template <class... Backend>
 inline constexpr bool have_all_primitives<BackendList<Backend...>> = (arith::CheckLanes<lanes<Backend>>::value && ...);
 static_assert(have_all_primitives<usable_backends>);
 
-/// What the word of a macro stands for: a tag, or a template of tags for the architecture of the flags.
+/// The type that the word of a macro names: a tag, or a template of tags for the architecture of the flags.
 template <class Tag> Tag tag_of();
 template <template <class> class Tag> Tag<best_arch> tag_of();
 
@@ -85,7 +85,7 @@ template <template <class> class Tag> Tag<best_arch> tag_of();
 /// The best backend that the compiler's flags allow.
 using native = typename detail::Front<usable_backends>::type;
 
-/// What kernels use where no backend is named: set by the macro INTQ_DEFAULT_BACKEND.
+/// The backend of kernels where none is named: set by the macro INTQ_DEFAULT_BACKEND.
 using default_backend = decltype(detail::tag_of<INTQ_DEFAULT_BACKEND>());
 
 }  // namespace INTQ_ABI

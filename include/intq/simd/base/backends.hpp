@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of backends, best first: all that is said of one outside its file and its tag. Layer: simd.
+// The table of backends, best first: all data of a backend outside its file and its tag. Layer: simd.
 //
 // A row is X(tag, type, architecture, word, flags, guard, cpu, int8, int16, float32):
 //
-//     tag           its name; the struct of simd/base/tags.hpp
+//     tag           its name; the struct in simd/base/tags.hpp
 //     type          the same, as C++ spells it inside namespace intq::simd
 //     architecture  x86, arm, riscv, wasm; any
-//     word          of its level in INTQ_ABI (core/abi.hpp); none where it has no level of its own
+//     word          of its level in INTQ_ABI (core/abi.hpp); none where it has no separate level
 //     flags         of the compiler for its level
 //     guard         the macros that its file asks for, all of them; alternatives are divided by |
 //     cpu           features that the level's code needs when it runs, as simd/base/cpu.hpp knows them
@@ -47,7 +47,7 @@
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
-/// A row of the table as strings, without its guard, which is a matter of each unit.
+/// A row of the table as strings, without its guard, which depends on the unit.
 struct BackendRow {
     const char* name;
     const char* architecture;

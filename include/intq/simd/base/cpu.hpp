@@ -21,7 +21,7 @@ struct CpuFeature {
 #if defined(__x86_64__) || defined(__i386__)
 inline constexpr const char* cpu_architecture = "x86";
 
-// AVX-VNNI has no name in g++ 12's __builtin_cpu_supports: CPUID leaf 7, subleaf 1, EAX bit 4. That of AVX2 says
+// AVX-VNNI has no name in g++ 12's __builtin_cpu_supports: CPUID leaf 7, subleaf 1, EAX bit 4. The AVX2 feature says
 // whether the system keeps the registers.
 inline bool has_avxvnni() noexcept {
     unsigned eax = 7, ebx = 0, ecx = 1, edx = 0;
@@ -33,7 +33,7 @@ inline bool has_avxvnni() noexcept {
         {                                                                        \
             name, []() noexcept -> bool { return __builtin_cpu_supports(name); } \
         }
-/// What the table of backends may ask for; the compiler knows how.
+/// Features that the table of backends may name; the compiler knows how to query them.
 inline constexpr CpuFeature cpu_features[] = {
     INTQ_DETAIL_FEATURE("sse4.1"),   INTQ_DETAIL_FEATURE("avx2"),     INTQ_DETAIL_FEATURE("fma"),
     INTQ_DETAIL_FEATURE("avx512f"),  INTQ_DETAIL_FEATURE("avx512cd"), INTQ_DETAIL_FEATURE("avx512bw"),
@@ -54,7 +54,7 @@ inline constexpr const char* cpu_architecture = "other";
 inline constexpr CpuFeature cpu_features[] = {{"", []() noexcept { return true; }}};
 #endif
 
-/// The next word of a list, which moves behind it; null at the end. `length` is that of the word.
+/// The next word of a list, which moves behind it; null at the end. `length` is the word's.
 constexpr const char* next_word(const char*& list, int& length) noexcept {
     while (*list == ' ') ++list;
     const char* const word = list;

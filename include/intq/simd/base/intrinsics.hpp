@@ -2,7 +2,7 @@
 //
 // The intrinsics of x86, without the warnings of g++ 12 about them. Layer: simd.
 //
-// Its AVX-512 intrinsics begin with registers that nobody has written, and where they are inlined it warns of that.
+// Its AVX-512 intrinsics begin with uninitialized registers, and it warns of them where they are inlined.
 #ifndef INTQ_SIMD_BASE_INTRINSICS_HPP
 #define INTQ_SIMD_BASE_INTRINSICS_HPP
 

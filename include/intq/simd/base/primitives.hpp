@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a backend's file fills in: its lanes and its register tiles. Layer: simd (docs/design.md section 5).
+// The parts that a backend's file fills in: its lanes and its register tiles. Layer: simd (docs/design.md section 5).
 #ifndef INTQ_SIMD_BASE_PRIMITIVES_HPP
 #define INTQ_SIMD_BASE_PRIMITIVES_HPP
 
@@ -17,7 +17,7 @@ inline namespace INTQ_ABI {
 template <class Backend> struct LanesOf;
 template <class Backend> using lanes = typename LanesOf<Backend>::type;
 
-// Lanes have what arith::scalar_lanes has, and may have, where that is faster than one vector at a time:
+// Lanes have all members of arith::scalar_lanes, and may have, where that is faster than one vector at a time:
 //
 //     CodeQuad(zero_point, quant_min, quant_max).store(int8* to, count, i32 code…)
 //         to[i] = clamp(code[i] + zero_point, quant_min, quant_max) for i < count, the codes of one to four vectors in
@@ -78,7 +78,7 @@ INTQ_ALWAYS_INLINE constexpr typename L::f32 add_product(typename L::f32 acc, ty
 /// Lanes without mul_add: a product is rounded before a sum takes it.
 template <class L> struct UncontractedLanes : L { template <class... T> static void mul_add(const T&...) = delete; };
 
-/// A backend whose float sums round each product and each sum. Its packing is that of the backend.
+/// A backend whose float sums round each product and each sum. Its packing is the backend's.
 template <class Backend> struct uncontracted : Backend {};
 template <class Backend> struct LanesOf<uncontracted<Backend>> { using type = UncontractedLanes<lanes<Backend>>; };
 
@@ -95,8 +95,8 @@ template <class Backend> constexpr auto reproducible_backend() noexcept {
 
 }  // namespace detail
 
-/// What float sums run on where every machine must give the same bits: all backends sum in one order, and this one
-/// contracts nothing.
+/// The backend of float sums where every machine must compute the same bits: all backends sum in one order, and this
+/// one contracts nothing.
 template <class Backend> using reproducible = decltype(detail::reproducible_backend<Backend>());
 
 /// The register tile of the GEMM skeleton: `Rows` activations rows by one packed panel of columns.
@@ -120,8 +120,8 @@ template <class Backend> using reproducible = decltype(detail::reproducible_back
 ///         auto drain(int row, int vector) const;                // lanes [vector·width, …) of one row
 ///     };
 ///
-/// where drain gives lanes::i32, lanes::i64 or lanes::f32 after Acc, and x[r] + k is the first element of the
-/// group in row r. The primary template is portable and built from the lanes alone: see generic_tile.hpp.
+/// where drain returns lanes::i32, lanes::i64 or lanes::f32 after Acc, and x[r] + k is the first element of the
+/// group in row r. The primary template is portable and built only from the lanes: see generic_tile.hpp.
 template <class Backend, class X, class Weight, class Acc> struct Tile;
 
 /// The register tile of the depthwise skeleton: a block of channels in `Vectors` vectors, the rows of one column of
@@ -132,7 +132,7 @@ template <class Backend, class X, class Weight, class Acc> struct Tile;
 ///
 /// A backend whose tag has a DepthwisePacking with columns specialises this for <Backend, X, W, Acc>, with
 ///
-///     using element = …;  using weight = …;                     // in memory as the layer gives it; as stored
+///     using element = …;  using weight = …;                     // in memory as in the layer; as stored
 ///     static constexpr index_t columns, depth, run;             // equal to the tag's packing
 ///     static constexpr int vectors;                             // of a whole block; Vectors is this or 1
 ///     static constexpr int kept_weights;                        // vectors of weights that registers hold all along
@@ -148,7 +148,7 @@ template <class Backend, class X, class Weight, class Acc> struct Tile;
 ///         auto drain(int vector) const;                         // in the order of the packing
 ///     };
 ///
-/// where a column's rows from Count on may be anything finite: their weights are zero. That of floats is portable: see
+/// where a column's rows from Count on may be anything finite: their weights are zero. The floats' is portable: see
 /// depthwise_tile.hpp.
 template <class Backend, class X, class Weight, class Acc> struct DepthwiseTile;
 

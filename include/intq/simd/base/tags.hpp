@@ -3,7 +3,7 @@
 // All backends as tags, unguarded, with the constants that packing needs. Layer: simd (docs/design.md sections 5, 11).
 //
 // Packing is plain C++ over these constants: any host can pack weights, and ask their size, for any backend.
-// A tag inherits what it falls back to; the code of a backend is one file, guarded by the compiler's macros.
+// A tag inherits the tag that it falls back to; the code of a backend is one file, guarded by the compiler's macros.
 #ifndef INTQ_SIMD_BASE_TAGS_HPP
 #define INTQ_SIMD_BASE_TAGS_HPP
 
@@ -17,7 +17,7 @@ inline namespace INTQ_CORE_ABI {
 
 /// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
 /// widened to int16. The skeleton stages a tensor once; the K loop never converts. Weights of groups (depth > 1) are
-/// stored as wide as the staged activations, others as given.
+/// stored as wide as the staged activations, others as they are.
 enum class Staging : std::uint8_t { as_is, offset_binary, widened };
 
 /// Order of packed weights: panels of `columns` output channels; inside a panel groups of `depth` consecutive
@@ -36,7 +36,7 @@ struct Packing {
 
 /// Order of packed depthwise operands, in which lanes are channels: blocks of `columns` channels, then, where at most
 /// half a block is left, blocks of `step`, of one vector. A block of several vectors deals its channels to them in
-/// runs: what interleaving within parts of a register leaves.
+/// runs, the order that interleaving within parts of a register leaves.
 ///
 ///     vector (i / run) mod vectors, lane i / (run·vectors) · run + i mod run   of channel i,   vectors = columns /
 ///     step weights[block][column of the window][group of rows][vector][lane][row of the group]
@@ -47,7 +47,7 @@ struct DepthwisePacking {
     index_t step = 1;
     index_t run = 1;
     index_t depth = 1;                 // rows of the window whose taps are summed together
-    Staging staging = Staging::as_is;  // how the tile converts what it reads: nothing is staged
+    Staging staging = Staging::as_is;  // how the tile converts its input: nothing is staged
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const DepthwisePacking&, const DepthwisePacking&) = default;
 };
 
@@ -63,7 +63,7 @@ constexpr Packing widened_for_int8(Packing wide) noexcept {
     return wide;
 }
 
-/// Plain C++; what every other backend equals.
+/// Plain C++; every other backend equals it.
 struct scalar {
     static constexpr const char* name = "scalar";
     static constexpr Packing int8_packing{4, 1, Staging::as_is};

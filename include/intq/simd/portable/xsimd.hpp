@@ -35,7 +35,7 @@ static_assert(std::endian::native == std::endian::little,
               "xsimd_lanes takes the low half of an int64 for its even lane");
 
 /// As many lanes as a register has 32-bit elements. An i64 is two batches, of the even and of the odd lanes.
-/// Each function is what arith::scalar_lanes says of one lane.
+/// Each function does in every lane what arith::scalar_lanes does.
 template <class Arch> struct xsimd_lanes {
     using i32 = ::xsimd::batch<std::int32_t, Arch>;
     using f32 = ::xsimd::batch<float, Arch>;
@@ -188,7 +188,7 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE i64 add(i64 a, i64 b) noexcept { return {a.even + b.even, a.odd + b.odd}; }
     static INTQ_ALWAYS_INLINE i64 shift_left(i64 a, i64 n) noexcept { return {a.even << n.even, a.odd << n.odd}; }
     static INTQ_ALWAYS_INLINE i64 shift_right(i64 a, i64 n) noexcept { return {a.even >> n.even, a.odd >> n.odd}; }
-    /// The low half stands where the high half is its sign; else the sign of the high half saturates. (No int32
+    /// The low half is the result where the high half is its sign; else the sign of the high half saturates. (No int32
     /// selection: version 8.1 with g++ and AVX-512 compiles none without optimisation.)
     static INTQ_ALWAYS_INLINE i32 narrow(i64 a) noexcept {
         const b64 low_half(std::int64_t{0xffffffff});
@@ -225,7 +225,7 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE f32 choose_inside(f32 a, f32 low, f32 high, f32 b, f32 c) noexcept {
         return ::xsimd::select((a >= low) & (a <= high), b, c);
     }
-    /// a · b + c for sums whose bits nobody promises.
+    /// a · b + c for sums whose bits are not promised.
     static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return ::xsimd::fma(a, b, c); }
 
     // --- conversions and reductions -------------------------------------------------------------------------

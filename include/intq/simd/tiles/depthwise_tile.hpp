@@ -64,7 +64,7 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
     };
 };
 
-/// Float channels in natural order, one row of the window a step; from the lanes alone.
+/// Float channels in natural order, one row of the window a step; only from the lanes.
 ///
 /// @pre the tag's depthwise_float_packing has depth 1, and runs and a step of the lanes' width
 template <class Backend> struct DepthwiseTile<Backend, float, float, float> {
@@ -75,7 +75,7 @@ template <class Backend> struct DepthwiseTile<Backend, float, float, float> {
     static constexpr DepthwisePacking packing = Backend::depthwise_float_packing;
     static constexpr int vectors = static_cast<int>(packing.columns / L::width());
     static constexpr index_t depth = packing.depth, columns = packing.columns, run = packing.run;
-    /// Beside them stand three pixels in flight, a column, and padding.
+    /// Registers also hold three pixels in flight, a column, and padding.
     static constexpr int kept_weights = [] {
         if constexpr (requires { L::registers; }) {
             return L::registers - 5 * vectors;

@@ -15,7 +15,7 @@ namespace intq::simd {
 inline namespace INTQ_ABI {
 
 /// The instructions of a backend, named as its packings in simd/base/tags.hpp are. Specialised in the backend's file;
-/// who specialises it gets all tiles of integers.
+/// a specialisation provides all tiles of integers.
 ///
 ///     using int8_dot = …;  using int16_dot = …;                    // as GroupTile takes them
 ///     using depthwise_int8 = …;  using depthwise_int16 = …;        // DepthwiseTiles for int8 and int16 activations

@@ -14,7 +14,7 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
-/// The packing that a backend's tag gives for an operand and accumulator type.
+/// The packing of a backend's tag for an operand and accumulator type.
 template <class Backend, class X, class Acc> constexpr Packing packing_of() noexcept {
     if constexpr (std::is_same_v<X, float>) {
         return Backend::float_packing;
@@ -54,10 +54,10 @@ template <class L> struct Accumulate<L, float> {
     static INTQ_ALWAYS_INLINE type step(type acc, operand x, operand w) { return add_product<L>(acc, x, w); }
 };
 
-/// Rows whose sums leave registers for the weights, a broadcast and a product: 1 to 6, of floats to 14.
+/// Rows whose sums leave registers for the weights, a broadcast and a product: 1 to 6, for floats to 14.
 template <class L, class Acc> constexpr int rows_that_fit(int vectors) noexcept {
     if constexpr (requires { L::registers; }) {
-        const int row = vectors * (sizeof(Acc) == 8 ? 2 : 1);  // also what the weights of a step fill
+        const int row = vectors * (sizeof(Acc) == 8 ? 2 : 1);  // also the registers that the weights of a step fill
         const int rows = (L::registers - row - (sizeof(Acc) == 8 ? 4 : 2)) / row;
         const int most = std::is_same_v<Acc, float> ? 14 : 6;
         return rows < 1 ? 1 : rows > most ? most : rows;

@@ -19,7 +19,7 @@ namespace intq::simd {
 inline namespace INTQ_ABI {
 
 /// Eight lanes. An i64 is two registers, of the even and of the odd lanes: where vpmuldq puts its products.
-/// Each function is what arith::scalar_lanes says of one lane.
+/// Each function does in every lane what arith::scalar_lanes does.
 struct avx2_lanes {
     struct i32 {
         __m256i v;
@@ -142,7 +142,7 @@ struct avx2_lanes {
         /// The codes of four whole vectors of reals, rounded to the nearest, ties to even; NaN is 0.
         INTQ_ALWAYS_INLINE void store_rounded(std::int8_t* to, f32 a, f32 b, f32 c, f32 d) const noexcept {
             __m256i low = _mm256_packs_epi32(convert(a), convert(b)), high = _mm256_packs_epi32(convert(c), convert(d));
-            // Conversion gives -2^31 for NaN and for what no int32 holds; of the rest few come near -2^15.
+            // Conversion returns -2^31 for NaN and for numbers that no int32 holds; few of the rest come near -2^15.
             const __m256i doubtful = _mm256_cmpeq_epi16(_mm256_min_epi16(low, high), _mm256_set1_epi16(INT16_MIN));
             if (_mm256_movemask_epi8(doubtful) != 0) {
                 low = _mm256_packs_epi32(exact(a), exact(b));
@@ -297,7 +297,7 @@ struct avx2_lanes {
     static INTQ_ALWAYS_INLINE i64 shift_right(i64 a, i64 n) noexcept {
         return {shift_right(a.even, n.even), shift_right(a.odd, n.odd)};
     }
-    /// The low half stands where the high half is its sign; else the sign of the high half saturates.
+    /// The low half is the result where the high half is its sign; else the sign of the high half saturates.
     static INTQ_ALWAYS_INLINE i32 narrow(i64 a) noexcept {
         const __m256i low = _mm256_blend_epi32(a.even, _mm256_slli_epi64(a.odd, 32), odd_lanes);
         const __m256i high = _mm256_blend_epi32(_mm256_srli_epi64(a.even, 32), a.odd, odd_lanes);
@@ -347,7 +347,7 @@ struct avx2_lanes {
     static INTQ_ALWAYS_INLINE f32 hold(f32 a) noexcept { return barrier(a.v); }
 #    ifdef __FMA__
     static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
-    /// a · b + c for sums whose bits nobody promises.
+    /// a · b + c for sums whose bits are not promised.
     static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 #    else
     static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
@@ -364,7 +364,7 @@ struct avx2_lanes {
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm256_cvtepi32_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm256_cvttps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
-        // What is too small gives -2^31 by itself.
+        // Numbers that are too small become -2^31 by themselves.
         const __m256 below = _mm256_min_ps(a.v, _mm256_set1_ps(2147483520.0f));
         return {_mm256_cvttps_epi32(_mm256_round_ps(below, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
     }
@@ -470,7 +470,7 @@ template <> struct LanesOf<avx2> { using type = avx2_lanes; };
 
 namespace detail {
 
-/// Two products a lane and step, of int16 pairs. (-2^15)² + (-2^15)² alone wraps, in int32 as the tile's sum may.
+/// Two products a lane and step, of int16 pairs. Only (-2^15)² + (-2^15)² wraps, in int32 as the tile's sum may.
 struct Avx2PairDot {
     using activation = std::int16_t;
     using weight = std::int16_t;
@@ -517,7 +517,7 @@ private:
     static INTQ_ALWAYS_INLINE __m256i vector(const X* from, index_t channels) noexcept {
         return (channels == 8 ? avx2_lanes::load(from) : avx2_lanes::load(from, channels)).v;
     }
-    /// Channels 0 … 3, 8 … 11 in the low half: what unpacking then gives is in order.
+    /// Channels 0 … 3, 8 … 11 in the low half: unpacking then leaves them in order.
     static INTQ_ALWAYS_INLINE __m256i block(const std::int8_t* from, index_t channels) noexcept {
         const __m128i bytes =
             channels < 16 ? part(from, channels) : _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));

@@ -25,7 +25,7 @@ namespace intq::simd {
 inline namespace INTQ_ABI {
 
 /// Sixteen lanes. An i64 is two registers, of the even and of the odd lanes: where vpmuldq puts its products.
-/// Each function is what arith::scalar_lanes says of one lane. Float operations name their rounding: neither
+/// Each function does in every lane what arith::scalar_lanes does. Float operations name their rounding: neither
 /// the mode of the machine changes them, nor do compilers contract them to fma.
 struct avx512_lanes {
     struct i32 {
@@ -186,7 +186,7 @@ struct avx512_lanes {
     class CodeQuad {
     public:
         INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t quant_min, std::int32_t quant_max) noexcept
-            // Repeated to 32 bits first: such a broadcast from memory costs a load alone.
+            // Repeated to 32 bits first: such a broadcast from memory costs only a load.
             : zero_point_(
                   _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(zero_point & 0xffff) * 0x10001u))),
               quant_min_(
@@ -241,7 +241,7 @@ struct avx512_lanes {
             }
         }
 
-        /// What unpacking has dealt out, packing collects.
+        /// Packing collects the elements that unpacking dealt out.
         INTQ_ALWAYS_INLINE void store_runs(std::int8_t* to, i32 a, i32 b, i32 c, i32 d, index_t count) const noexcept {
             const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(a.v, b.v), zero_point_);
             const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(c.v, d.v), zero_point_);
@@ -258,7 +258,7 @@ struct avx512_lanes {
         /// In each quarter of the register, four codes of a, of b, of c and of d, before the clamp.
         INTQ_ALWAYS_INLINE __m512i round_and_pack(f32 a, f32 b, f32 c, f32 d) const noexcept {
             __m512i low = _mm512_packs_epi32(convert(a), convert(b)), high = _mm512_packs_epi32(convert(c), convert(d));
-            // Conversion gives -2^31 for NaN and for what no int32 holds; of the rest few come near -2^15.
+            // Conversion returns -2^31 for NaN and for numbers that no int32 holds; few of the rest come near -2^15.
             if (_mm512_cmpeq_epi16_mask(_mm512_min_epi16(low, high), _mm512_set1_epi16(INT16_MIN)) != 0) {
                 low = _mm512_packs_epi32(exact(a), exact(b));
                 high = _mm512_packs_epi32(exact(c), exact(d));
@@ -348,7 +348,7 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE i64 shift_right(i64 a, i64 n) noexcept {
         return {_mm512_srav_epi64(a.even, n.even), _mm512_srav_epi64(a.odd, n.odd)};
     }
-    /// The low half stands where the high half is its sign; else the sign of the high half saturates.
+    /// The low half is the result where the high half is its sign; else the sign of the high half saturates.
     static INTQ_ALWAYS_INLINE i32 narrow(i64 a) noexcept {
         const __m512i low = _mm512_mask_shuffle_epi32(a.even, 0xaaaa, a.odd, _MM_PERM_CCAA);
         const __m512i high = _mm512_mask_shuffle_epi32(a.odd, 0x5555, a.even, _MM_PERM_DDBB);
@@ -401,14 +401,14 @@ struct avx512_lanes {
         asm("" : "+v"(a.v));
         return a;
     }
-    /// a · b + c for sums whose bits nobody promises.
+    /// a · b + c for sums whose bits are not promised.
     static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm512_cvt_roundepi32_ps(a.v, nearest)}; }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm512_cvttps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
-        // What is too small gives -2^31 by itself.
+        // Numbers that are too small become -2^31 by themselves.
         return {_mm512_cvt_roundps_epi32(_mm512_min_ps(a.v, _mm512_set1_ps(2147483520.0f)), nearest)};
     }
     static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept {
@@ -441,7 +441,7 @@ private:
     static INTQ_ALWAYS_INLINE __mmask16 first(index_t count) noexcept {
         return static_cast<__mmask16>((1u << static_cast<unsigned>(count)) - 1u);
     }
-    /// int8 codes of two registers that _mm512_packs_epi32 gave: it and this pack work in quarters of a register, which
+    /// int8 codes of two registers from _mm512_packs_epi32: it and this pack work in quarters of a register, which
     /// leaves the dwords of the four vectors interleaved.
     static INTQ_ALWAYS_INLINE __m512i pack(__m512i low, __m512i high) noexcept {
         const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -514,7 +514,7 @@ template <class Activation, class Weight> struct Avx512Dot {
     static INTQ_ALWAYS_INLINE Vector broadcast(std::int32_t group) noexcept { return _mm512_set1_epi32(group); }
 };
 
-/// Two products a lane and step, of int16 pairs. (-2^15)² + (-2^15)² alone wraps, in int32 as the tile's sum may.
+/// Two products a lane and step, of int16 pairs. Only (-2^15)² + (-2^15)² wraps, in int32 as the tile's sum may.
 struct Avx512PairDot : Avx512Dot<std::int16_t, std::int16_t> {
     static INTQ_ALWAYS_INLINE Vector dot(Vector acc, Vector x, Vector w) noexcept {
         return _mm512_add_epi32(acc, _mm512_madd_epi16(x, w));
@@ -548,7 +548,7 @@ template <class X> struct Avx512PairRows {
     }
 
 private:
-    /// Channels 4i … 4i + 3 and 16 + 4i … 16 + 4i + 3 in part i: what unpacking then gives is in order.
+    /// Channels 4i … 4i + 3 and 16 + 4i … 16 + 4i + 3 in part i: unpacking then leaves them in order.
     static INTQ_ALWAYS_INLINE __m512i load(__mmask32 mask, const std::int8_t* from) noexcept {
         const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
         return _mm512_cvtepi8_epi16(_mm256_permutevar8x32_epi32(_mm256_maskz_loadu_epi8(mask, from), order));

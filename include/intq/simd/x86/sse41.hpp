@@ -19,7 +19,7 @@ namespace intq::simd {
 inline namespace INTQ_ABI {
 
 /// Four lanes. An i64 is two registers, of the even and of the odd lanes: where pmuldq puts its products.
-/// Each function is what arith::scalar_lanes says of one lane.
+/// Each function does in every lane what arith::scalar_lanes does.
 struct sse41_lanes {
     struct i32 {
         __m128i v;
@@ -240,7 +240,7 @@ struct sse41_lanes {
         };
         return {shift(a.even, n.even), shift(a.odd, n.odd)};
     }
-    /// The low half stands where the high half is its sign; else the sign of the high half saturates.
+    /// The low half is the result where the high half is its sign; else the sign of the high half saturates.
     static INTQ_ALWAYS_INLINE i32 narrow(i64 a) noexcept {
         const __m128i low = _mm_blend_epi16(a.even, _mm_slli_epi64(a.odd, 32), odd_lanes);
         const __m128i high = _mm_blend_epi16(_mm_srli_epi64(a.even, 32), a.odd, odd_lanes);
@@ -278,7 +278,7 @@ struct sse41_lanes {
     static INTQ_ALWAYS_INLINE f32 choose_inside(f32 a, f32 low, f32 high, f32 b, f32 c) noexcept {
         return {_mm_blendv_ps(c.v, b.v, inside(a, low, high))};
     }
-    /// Lane by lane: CPUs of this level have no such instruction, and what has it has AVX2's backend.
+    /// Lane by lane: CPUs of this level have no such instruction; those that have it use AVX2's backend.
     static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
         alignas(16) float x[4], y[4], z[4];
         _mm_store_ps(x, a.v);
@@ -292,7 +292,7 @@ struct sse41_lanes {
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm_cvtepi32_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm_cvttps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
-        // What is too small gives -2^31 by itself.
+        // Numbers that are too small become -2^31 by themselves.
         const __m128 below = _mm_min_ps(a.v, _mm_set1_ps(2147483520.0f));
         return {_mm_cvttps_epi32(_mm_round_ps(below, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
     }
@@ -381,7 +381,7 @@ template <> struct LanesOf<sse41> { using type = sse41_lanes; };
 
 namespace detail {
 
-/// Two products a lane and step, of int16 pairs. (-2^15)² + (-2^15)² alone wraps, in int32 as the tile's sum may.
+/// Two products a lane and step, of int16 pairs. Only (-2^15)² + (-2^15)² wraps, in int32 as the tile's sum may.
 struct Sse41PairDot {
     using activation = std::int16_t;
     using weight = std::int16_t;
