@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Files and text: arrays, tables, errors. What all other doors build on.
+// Files and text: arrays, tables, errors. The basis of all other doors.
 #ifndef INTQ_IO_HPP
 #define INTQ_IO_HPP
 
-// What is thrown: one exception, whose message names the node, module or file.
+// Errors: one exception, whose message names the node, module or file.
 #include "intq/io/describe.hpp"
 #include "intq/io/error.hpp"
 

@@ -7,7 +7,7 @@
 // The program, and its run on batches of samples.
 #include "intq/program/owned_program.hpp"
 
-// What each of its instructions wrote in a run.
+// The output of each of its instructions in a run.
 #include "intq/program/kept_outputs.hpp"
 
 // The kernels of a target on the best backend of this CPU.

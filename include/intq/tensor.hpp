@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tensors that own their memory, and what they are made of.
+// Tensors that own their memory, and their parts.
 #ifndef INTQ_TENSOR_HPP
 #define INTQ_TENSOR_HPP
 
@@ -16,7 +16,7 @@
 // Between real numbers and codes.
 #include "intq/tensor/quantize.hpp"
 
-// Who computes: threads, and the order of sums.
+// Execution: threads, and the order of sums.
 #include "intq/tensor/current_executor.hpp"
 #include "intq/tensor/float_sums.hpp"
 #include "intq/tensor/thread_pool.hpp"

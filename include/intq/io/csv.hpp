@@ -15,7 +15,7 @@ namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Records with commas between their fields, each ended by CR LF. A field that holds a comma, a quote or a line break
-/// stands in quotes, in which a quote is doubled.
+/// is put in quotes, in which a quote is doubled.
 ///
 /// @param rows  the titles first
 /// @throws Error for rows of different length

@@ -23,7 +23,7 @@ inline namespace INTQ_CORE_ABI {
 ///     describe({StatusCode::dtype_mismatch, OpKind::conv2d, Field::weight, 4, 3})
 ///         = "conv2d: the weight has dtype int16, expected int8"
 ///
-/// @return the sentence, without a full stop, so that it can stand inside a longer message; "ok" for ok
+/// @return the sentence, without a full stop, so that it can be part of a longer message; "ok" for ok
 std::string describe(const Status& status);
 
 /// Whether bytes are well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
@@ -32,7 +32,7 @@ std::string describe(const Status& status);
 constexpr bool is_utf8(std::string_view text) noexcept;
 
 /// Text from anywhere, fit for a message or a terminal: control characters, characters that turn the direction of
-/// writing or end a line, and bytes that are no UTF-8 become \xNN. What is written so stays as it is.
+/// writing or end a line, and bytes that are no UTF-8 become \xNN. Text in that form stays as it is.
 ///
 /// Every Error, table and report passes its text through here.
 std::string printable(std::string_view text);
@@ -40,8 +40,8 @@ std::string printable(std::string_view text);
 /// `text` in double quotes, printable, cut after `limit` bytes.
 std::string in_quotes(std::string_view text, std::size_t limit = 120);
 
-/// Whether a number stands for an extent that is not known until run time: -1, or one far below all that mean
-/// something. Equal numbers far below are equal extents.
+/// Whether a number denotes an extent that is not known until run time: -1, or one far below all meaningful numbers.
+/// Equal numbers far below are equal extents.
 constexpr bool is_unknown_extent(std::int64_t extent) noexcept {
     return extent == -1 || extent < (std::numeric_limits<index_t>::min)() / 4;
 }
@@ -59,9 +59,9 @@ template <class Extents> std::string describe_shape(const Extents& extents, bool
     return text + ")";
 }
 
-/// The shortest digits that read back as the number; "inf", "-inf", "nan" for what is none.
+/// The shortest digits that read back as the number; "inf", "-inf", "nan" for other values.
 template <class T> std::string shortest_text(T number) {
-    if (number != number) return "nan";  // to_chars may give it a sign
+    if (number != number) return "nan";  // to_chars may add a sign
     char digits[32];
     return {digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
 }
@@ -156,7 +156,7 @@ INTQ_INLINE std::string dtype_name_of_code(std::int64_t code) {
     return name_of(static_cast<DType>(code));
 }
 
-/// " of the output"; nothing where nobody is named.
+/// " of the output"; empty where no owner is named.
 INTQ_INLINE std::string of_owner(const Status& status) {
     return status.owner == Field::none ? "" : std::string(" of the ") + name_of(status.owner);
 }
@@ -202,7 +202,7 @@ INTQ_INLINE std::string given_and_expected(const Status& status) {
     return " (given " + std::to_string(status.given) + ", expected " + std::to_string(status.expected) + ")";
 }
 
-/// Of what no target, or not this one, takes: the value in the words of the field.
+/// For a value that no target, or not this one, takes: the value in the words of the field.
 INTQ_INLINE std::string unsupported(const Status& status) {
     if (status.op == OpKind::program && status.field == Field::multiplier) return "it is for another target";
     if (status.op == OpKind::program && status.field == Field::layout) return "it is packed for another backend";
@@ -255,7 +255,7 @@ INTQ_INLINE std::string describe(const Status& status) {
                 return field + " has dtype " + detail::dtype_name_of_code(status.given) + ", expected " +
                        detail::dtype_name_of_code(status.expected);
             case StatusCode::value_out_of_range:
-                // Of a tensor it is an extent; an observer speaks of values.
+                // For a tensor it is an extent; for an observer, a value.
                 return (detail::is_tensor(status.field) && status.op != OpKind::observe ? "an extent of " : "") +
                        field + " is out of range: given " + given + ", the nearest legal value is " + expected;
             case StatusCode::scale_out_of_range:

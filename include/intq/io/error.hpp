@@ -16,8 +16,8 @@
 namespace intq {
 inline namespace INTQ_CORE_ABI {
 
-/// A wrong input. The message is one sentence for a person: which operator, node or file, what was given and what
-/// was expected. It is printable(), whatever text of a file is part of it.
+/// A wrong input. The message is one sentence for a person: which operator, node or file, the actual value and the
+/// expected one. It is printable(), whatever text of a file is part of it.
 class Error : public std::runtime_error {
 public:
     explicit Error(const std::string& sentence);

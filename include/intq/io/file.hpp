@@ -19,9 +19,9 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// The bytes of a file.
 ///
-/// A pipe is read to its end. A device has no end, and is no file.
+/// A pipe is read to its end. A device has no end, and is not a file.
 ///
-/// Memory   grows with what was really read; a size that the file system claims is not believed
+/// Memory   grows with the bytes really read; the file system's size is not trusted
 /// @throws Error naming the path and the system's reason, a device, or more bytes than there is memory for
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 
@@ -38,7 +38,7 @@ std::vector<std::byte> read_part(const std::filesystem::path& path, std::uint64_
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// Makes a folder and those above it, unless they exist; an empty path is the current folder.
+/// Makes a folder and its parents, unless they exist; an empty path is the current folder.
 ///
 /// @throws Error naming the path and the system's reason, also for a file of this name, and for a folder that exists
 ///         and in which no file can be written
@@ -85,7 +85,7 @@ INTQ_INLINE void close(FileHandle file, const std::filesystem::path& path) {
     if (std::fclose(file.release()) != 0) throw_system_error(path, "cannot be written", errno);
 }
 
-/// Waits until the disk holds what was written.
+/// Waits until the disk holds the written bytes.
 INTQ_INLINE void flush_to_disk(std::FILE* file, const std::filesystem::path& path) {
     if (std::fflush(file) != 0) throw_system_error(path, "cannot be written", errno);
     if (::fsync(::fileno(file)) != 0 && errno != EINVAL && errno != ENOTSUP)
@@ -191,7 +191,7 @@ INTQ_INLINE void write_file(const std::filesystem::path& path, std::span<const s
         detail::write(file.get(), bytes, path);
         return detail::close(std::move(file), path);
     }
-    // A link stays a link; what it points at is replaced.
+    // A link stays a link; its target is replaced.
     const auto target =
         std::filesystem::is_symlink(path, ignored) ? std::filesystem::weakly_canonical(path, ignored) : path;
     detail::TemporaryFile(target).write_and_rename(bytes);

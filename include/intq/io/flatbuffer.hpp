@@ -2,9 +2,9 @@
 //
 // The wire format of FlatBuffers, without meaning: tables, vectors and strings of a file in memory. Layer: io.
 //
-// A file is taken as if an enemy had made it: every offset is checked against the file before it is followed, and
-// numbers are read byte by byte, so that alignment does not matter. Nothing is copied, so tables that share bytes, or a
-// cycle of offsets, cost what their reader makes of them.
+// Every file is treated as hostile: every offset is checked against the file before it is followed, and numbers are
+// read byte by byte, so that alignment does not matter. Nothing is copied, so the cost of tables that share bytes, or
+// of a cycle of offsets, depends on their reader.
 //
 // Source   https://flatbuffers.dev/internals
 #ifndef INTQ_IO_FLATBUFFER_HPP

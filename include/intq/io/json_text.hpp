@@ -56,7 +56,7 @@ private:
     std::string members_;
 };
 
-/// [a,b,…] of elements that write(item) makes JSON of.
+/// [a,b,…] of elements that write(item) turns into JSON.
 template <class Items, class Write>
 std::string write_json_list(const Items& items, const Write& write, JsonStyle style = JsonStyle::compact) {
     const char* const comma = style == JsonStyle::spaced ? ", " : ",";
@@ -73,7 +73,7 @@ public:
 
     [[noreturn]] void fail(const std::string& what) const;
 
-    /// Calls visit(key) where the value of each member of an object stands; visit must read the value.
+    /// Calls visit(key) at the value of each member of an object; visit must read the value.
     template <class Visit> void for_each_member(const Visit& visit) {
         for_each('{', '}', [&] {
             std::string key = parse_string();
@@ -81,7 +81,7 @@ public:
             visit(std::move(key));
         });
     }
-    /// Calls visit() where each element of a list stands.
+    /// Calls visit() at each element of a list.
     template <class Visit> void for_each_element(const Visit& visit) { for_each('[', ']', visit); }
 
     std::string parse_string();

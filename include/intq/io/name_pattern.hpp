@@ -2,8 +2,8 @@
 //
 // NamePattern: regular expressions for the names of modules. Layer: io (docs/design.md section 6).
 //
-// Ours and not std::regex, because that recurses once a character, so that a long name or a hostile expression ends in
-// a stack overflow, and because it costs each unit that includes it two seconds of compiling.
+// Not std::regex, because that recurses once a character: a long name or a hostile expression ends in a stack overflow.
+// It also costs each unit that includes it two seconds of compiling.
 #ifndef INTQ_IO_NAME_PATTERN_HPP
 #define INTQ_IO_NAME_PATTERN_HPP
 
@@ -22,18 +22,18 @@ inline namespace INTQ_HOSTED_ABI {
 /// A regular expression, as far as names need it, in the syntax that Python's `re` and ECMAScript share: characters,
 /// `.`, sets such as `[a-z_]` and `[^.]`, the classes `\d \w \s \D \W \S`, groups, `|`, `* + ?` and `{m,n}`, `^`, `$`,
 /// `\b`. References back, lookahead and flags are refused, and so is a `{` that begins no count: write `\{`. A name is
-/// a sequence of bytes; a character outside ASCII, which has several, stands neither in a set nor before a repetition.
+/// a sequence of bytes; a character outside ASCII, which has several, can be neither in a set nor before a repetition.
 ///
 ///     io::NamePattern("layer[12]\\.conv").matches_start("layer1.conv2")     // true
 ///
 /// Cost   of a match: length of the name × steps of the expression, whatever the expression; it does not recurse
 class NamePattern {
 public:
-    /// Longer expressions, and those that repeat to more than so many steps, are refused.
+    /// Longer expressions, and those that repeat to more steps, are refused.
     static constexpr std::size_t max_steps = 10'000;
     static constexpr int max_groups_inside_groups = 100;
 
-    /// @throws Error  naming the position of what it cannot read
+    /// @throws Error  naming the position that it cannot read
     explicit NamePattern(std::string_view expression);
 
     /// Whether some beginning of the name, perhaps all of it, matches: Python's re.match.
@@ -48,7 +48,7 @@ private:
     };
     friend class NamePatternReader;
 
-    /// Adds a step and all that it reaches without a byte.
+    /// Adds a step and all steps that it reaches without a byte.
     void reach(std::size_t step, std::string_view name, std::size_t at, std::vector<std::size_t>& reached,
                std::vector<bool>& is_reached) const;
 
@@ -70,9 +70,9 @@ private:
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Reads an expression from the left and writes its steps from the end: what follows a part is known when it is
-/// written (Thompson, "Regular expression search algorithm", 1968). A part is kept as text until then, because
-/// `{m,n}` writes it several times.
+/// Reads an expression from the left and writes its steps from the end: the steps after a part are known when it is
+/// written (Thompson, "Regular expression search algorithm", 1968). A part is kept as text until then, because `{m,n}`
+/// writes it several times.
 class NamePatternReader {
 public:
     explicit NamePatternReader(std::string_view expression, NamePattern& pattern)
@@ -173,7 +173,7 @@ private:
         return value;
     }
 
-    // --- steps; each function gives the first of a part that `next` follows ---
+    // --- steps; each function returns the first of a part that `next` follows ---
     std::size_t alternatives(std::size_t at, std::size_t end, std::size_t next, int depth) {
         std::vector<std::size_t> firsts;
         for (std::size_t part = at;;) {

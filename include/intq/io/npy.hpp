@@ -2,8 +2,8 @@
 //
 // Arrays in NumPy's .npy format, versions 1.0 and 2.0. Layer: io.
 //
-// The reader takes a file as if an enemy had made it: every size is checked before memory is asked for, and what it
-// does not know is refused with a sentence.
+// The reader treats every file as hostile: it checks every size before it allocates memory, and refuses anything
+// unknown with a sentence.
 #ifndef INTQ_IO_NPY_HPP
 #define INTQ_IO_NPY_HPP
 
@@ -23,12 +23,12 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Throws the Error of an array that holds other elements than those that were asked for.
+/// Throws the Error of an array whose elements have another dtype than asked for.
 void require_dtype(DType given, DType asked);
 
 }  // namespace detail
 
-/// An array as a file holds it: row-major (C order), in the machine's byte order.
+/// An array as a file stores it: row-major (C order), in the machine's byte order.
 struct NpyArray {
     DType dtype = DType::none;
     std::vector<index_t> shape;
@@ -68,15 +68,15 @@ template <class T> NpyArray make_npy(std::vector<index_t> shape, std::span<const
 /// Reads a .npy file. Fortran order is turned into C order.
 ///
 /// @throws Error naming the file: not .npy, an unknown version, dtype or byte order, a shape that overflows, or a
-///         length of data that is not what the shape says
+///         length of data that does not match the shape
 NpyArray read_npy(const std::filesystem::path& path);
 
 /// The same from memory.
-/// @param name  stands for the path in messages
+/// @param name  replaces the path in messages
 NpyArray parse_npy(std::span<const std::byte> file, std::string_view name);
 
 /// Writes a version 1.0 file; nothing is left behind when that fails.
-/// @throws Error as write_file(), and when the bytes are not what dtype and shape say
+/// @throws Error as write_file(), and when the bytes do not match dtype and shape
 void write_npy(const std::filesystem::path& path, const NpyArray& array);
 
 /// The bytes of such a file.

@@ -3,8 +3,8 @@
 // Several arrays in one file: NumPy's .npz, a ZIP archive of .npy files that are stored as they are (numpy.savez).
 // Layer: io.
 //
-// The reader takes a file as if an enemy had made it: it reads the central directory alone, checks every place and size
-// before it looks there, and compares the checksum of each array.
+// The reader treats every file as hostile: it reads only the central directory, checks every place and size before it
+// looks there, and compares the checksum of each array.
 // Source   https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 #ifndef INTQ_IO_NPZ_HPP
 #define INTQ_IO_NPZ_HPP
@@ -25,19 +25,19 @@ inline namespace INTQ_HOSTED_ABI {
 /// Reads a .npz file; names are without ".npy".
 ///
 /// @throws Error naming the file, and the array if an array is at fault: not a ZIP archive or cut off, a compressed
-///         array (numpy.savez_compressed), one whose checksum is wrong, a name that comes twice, an entry that is no
+///         array (numpy.savez_compressed), one whose checksum is wrong, a name that comes twice, an entry that is not a
 ///         .npy
 std::vector<NamedArray> read_npz(const std::filesystem::path& path);
 
 /// The same from memory.
-/// @param name  stands for the path in messages
+/// @param name  replaces the path in messages
 std::vector<NamedArray> parse_npz(std::span<const std::byte> file, std::string_view name);
 
 /// Writes such a file, in the order of the arrays; nothing is left behind, and the former file stays, when that fails.
 /// @throws Error as write_file() and serialize_npz()
 void write_npz(const std::filesystem::path& path, std::span<const NamedArray> arrays);
 
-/// The bytes of such a file; the same arrays give the same bytes.
+/// The bytes of such a file; the same arrays produce the same bytes.
 /// @throws Error for a name that is empty or comes twice, an archive of 4 GiB or more, or of 65,535 arrays or more
 std::vector<std::byte> serialize_npz(std::span<const NamedArray> arrays);
 
@@ -64,7 +64,7 @@ namespace detail {
 
 inline constexpr std::uint32_t zip_local_header = 0x04034B50, zip_entry = 0x02014B50, zip_end = 0x06054B50;
 inline constexpr std::uint64_t zip_local_size = 30, zip_entry_size = 46, zip_end_size = 22;
-inline constexpr std::uint64_t zip_largest = 0xFFFFFFFF;  // what stands for "in another field" with 64 bits
+inline constexpr std::uint64_t zip_largest = 0xFFFFFFFF;  // means "in another field" with 64 bits
 
 /// Appends numbers, low byte first.
 class ZipBytes {
@@ -78,7 +78,7 @@ public:
     std::vector<std::byte> data{};
 };
 
-/// What a local header and an entry of the directory share, from the version on.
+/// The fields that a local header and an entry of the directory share, from the version on.
 INTQ_INLINE void put_entry(ZipBytes& zip, std::uint32_t sum, std::uint64_t size, std::size_t name_size) {
     zip.put(20, 2);       // version
     zip.put(1 << 11, 2);  // names are UTF-8
@@ -112,7 +112,7 @@ public:
         return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     }
 
-    /// The end of the directory stands last, before a comment of any text.
+    /// The end of the directory comes last, before a comment of any text.
     std::uint64_t find_end() const {
         const std::uint64_t longest_comment = 0xFFFF;
         if (file_.size() < zip_end_size) throw Error("not a ZIP archive");
@@ -143,7 +143,7 @@ INTQ_INLINE ZipEntry read_zip_entry(const ZipReader& zip, std::uint64_t at) {
     entry.offset = zip.number(at + 42, 4);
     entry.name = zip.text(at + zip_entry_size, name_size);
     entry.next = at + zip_entry_size + name_size + more + zip.number(at + 32, 2);
-    // Sizes and places that do not fit 32 bits stand in a field of their own, in this order.
+    // Sizes and places that do not fit 32 bits are in an extra field, in this order.
     std::uint64_t field = at + zip_entry_size + name_size;
     for (const std::uint64_t end = field + more; field + 4 <= end; field += 4 + zip.number(field + 2, 2)) {
         if (zip.number(field, 2) != 1) continue;

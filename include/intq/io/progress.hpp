@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A line on the terminal that says how far a long work is. Layer: io.
+// A line on the terminal that shows the progress of long work. Layer: io.
 #ifndef INTQ_IO_PROGRESS_HPP
 #define INTQ_IO_PROGRESS_HPP
 

@@ -3,7 +3,7 @@
 // The wire format of protocol buffers, without meaning: one message, field by field. Layer: io.
 //
 // protozero checks lengths and numbers; this adds that a field has the wire type that its reader expects, which
-// protozero only asserts. Where INTQ_WITH_PROTOZERO is 0, the class is declared and nothing more.
+// protozero only asserts. Where INTQ_WITH_PROTOZERO is 0, the class is only declared.
 #ifndef INTQ_IO_PROTOBUF_HPP
 #define INTQ_IO_PROTOBUF_HPP
 

@@ -2,8 +2,8 @@
 //
 // Named arrays and text in the safetensors format. Layer: io.
 //
-// The reader takes a file as if an enemy had made it: every size is checked before memory is asked for, and what it
-// does not know is refused with a sentence.
+// The reader treats every file as hostile: it checks every size before it allocates memory, and refuses anything
+// unknown with a sentence.
 #ifndef INTQ_IO_SAFETENSORS_HPP
 #define INTQ_IO_SAFETENSORS_HPP
 
@@ -26,7 +26,7 @@ struct NamedArray {
     NpyArray array;
 };
 
-/// What a safetensors file holds.
+/// The contents of a safetensors file.
 struct Safetensors {
     std::vector<NamedArray> arrays;               // in the order of the file's data
     std::map<std::string, std::string> metadata;  // "__metadata__"
@@ -38,12 +38,12 @@ struct Safetensors {
 /// Reads a safetensors file.
 ///
 /// @throws Error naming the file, and the array if an array is at fault. Faults are a header that is not JSON of this
-///         format, a name that comes twice, an unknown dtype, a shape that overflows or does not match the bytes that
-///         its offsets give, and data that overlaps, has a hole or is cut off
+///         format, a name that comes twice, an unknown dtype, a shape that overflows or does not match the bytes
+///         between its offsets, and data that overlaps, has a hole or is cut off
 Safetensors read_safetensors(const std::filesystem::path& path);
 
 /// The same from memory.
-/// @param name  stands for the path in messages
+/// @param name  replaces the path in messages
 Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view name);
 
 /// Writes such a file; nothing is left behind, and the former file stays, when that fails.
@@ -51,8 +51,8 @@ Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view 
 void write_safetensors(const std::filesystem::path& path, const Safetensors& content);
 
 /// The bytes of such a file: wide elements first, so that every array is aligned to its element.
-/// @throws Error for a name that comes twice or is reserved, text that is not UTF-8, and bytes that are not what dtype
-///         and shape say
+/// @throws Error for a name that comes twice or is reserved, text that is not UTF-8, and bytes that do not match dtype
+///         and shape
 std::vector<std::byte> serialize_safetensors(const Safetensors& content);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -173,7 +173,7 @@ private:
     std::string_view name_;
 };
 
-/// Sorts the entries by their data, and refuses what does not fill it exactly.
+/// Sorts the entries by their data, and refuses entries that do not fill it exactly.
 INTQ_INLINE void check_entries(SafetensorsHeader& header, index_t data_size, std::string_view name) {
     for (const SafetensorsEntry& entry : header.entries) {
         const auto refuse = [&](const std::string& what) {
@@ -307,7 +307,7 @@ INTQ_INLINE std::vector<std::byte> serialize_safetensors(const Safetensors& cont
     detail::check_arrays(content);
     std::vector<const NamedArray*> order;
     for (const NamedArray& item : content.arrays) order.push_back(&item);
-    // Of one size in the order given, which is that of the pointers.
+    // Elements of one size stay in the given order, which is the pointers' order.
     std::sort(order.begin(), order.end(), [](const NamedArray* a, const NamedArray* b) {
         const index_t first = size_of(a->array.dtype), second = size_of(b->array.dtype);
         return first != second ? first > second : a < b;

@@ -34,12 +34,12 @@ public:
 
     explicit TextTable(std::vector<Column> columns);
 
-    /// @throws Error when the number of cells is not that of the columns
+    /// @throws Error when the number of cells is not the number of columns
     void add_row(std::vector<std::string> cells);
 
     std::size_t row_count() const noexcept { return rows_.size(); }
 
-    /// The whole table; every line ends with a line break, none with a space.
+    /// The whole table; every line ends with a line break, and without a space before it.
     std::string str(TableStyle style = TableStyle::psql) const;
 
 private:
@@ -131,7 +131,7 @@ INTQ_INLINE void TextTable::add_row(std::vector<std::string> cells) {
     if (cells.size() != columns_.size())
         throw Error("a table row has " + std::to_string(cells.size()) + " cells, expected " +
                     std::to_string(columns_.size()));
-    // A control character would break the columns, and a name out of a file may hold a terminal's escape sequence.
+    // A control character would break the columns, and a name from a file may hold a terminal's escape sequence.
     for (std::string& cell : cells) cell = printable(cell);
     rows_.push_back(std::move(cells));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// KeptOutputs: what the instructions of a program wrote in a run, for tools that look at it layer by layer.
+// KeptOutputs: the outputs of a program's instructions in a run, for tools that look at it layer by layer.
 // Layer: program (docs/design.md section 6).
 #ifndef INTQ_PROGRAM_KEPT_OUTPUTS_HPP
 #define INTQ_PROGRAM_KEPT_OUTPUTS_HPP
@@ -16,7 +16,7 @@
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What the instructions of a program write in one run, with the samples of all its batches in one tensor.
+/// The outputs of a program's instructions in one run, with the samples of all its batches in one tensor.
 ///
 ///     KeptOutputs kept(owned.program(), images.extent(0));
 ///     owned.run(images, serial, kept.hook());
@@ -24,7 +24,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// The program must outlive it. It is for one run of one thread, and must not move before the run ends.
 ///
-/// Memory   that of the tensors, all of it before the run, because a hook must not throw
+/// Memory   the tensors', all of it before the run, because a hook must not throw
 class KeptOutputs {
 public:
     /// @param samples  of the run
@@ -34,7 +34,7 @@ public:
     runtime::InstructionHook hook() noexcept { return {&keep, this}; }
 
     /// A tensor of the program, in the program's layout: codes or accumulators that carry their qparams, or real
-    /// values. Nothing where no instruction wrote it in the run, and where it was not kept.
+    /// values. Empty where no instruction wrote it in the run, and where it was not kept.
     std::optional<Tensor> tensor(std::int32_t number) const;
 
 private:

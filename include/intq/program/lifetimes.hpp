@@ -16,10 +16,10 @@
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a memory plan is made of. An input lives from -1 on, an output to the number of instructions.
+/// The input of a memory plan. An input tensor lives from -1 on, an output to the number of instructions.
 struct ProgramLifetimes {
-    std::vector<runtime::Lifetime> tensors;  // of each tensor alone
-    std::vector<runtime::Lifetime> edges;    // of what is placed: tensors that share a place are one; scratch is last
+    std::vector<runtime::Lifetime> tensors;  // of each tensor by itself
+    std::vector<runtime::Lifetime> edges;    // as placed: tensors that share a place are one; scratch is last
     std::vector<std::size_t> edge_of;        // of each tensor
     std::vector<index_t> workspaces;         // of each instruction
 };
@@ -30,7 +30,7 @@ struct ProgramLifetimes {
 /// scratch, which all instructions share, lives from the first to the last one that needs it.
 ProgramLifetimes lifetimes_of(const runtime::Program& program, const kernels::KernelTable& table);
 
-/// Places the edges; gives the bytes of the arena.
+/// Places the edges; returns the bytes of the arena.
 index_t plan(ProgramLifetimes& lifetimes);
 
 /// The most bytes that one instruction needs: its own scratch, and the edges that live then. No plan is smaller that

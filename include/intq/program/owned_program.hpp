@@ -62,7 +62,7 @@ public:
     ArenaPool(const ArenaPool&) = delete;
     ArenaPool& operator=(const ArenaPool&) = delete;
 
-    /// An arena of the pool that one run has to itself; of one thread.
+    /// An arena of the pool, for the use of one run in one thread.
     class Lease {
     public:
         explicit Lease(ArenaPool& pool);
@@ -125,7 +125,7 @@ private:
 
 /// The number of samples N of inputs (N, …), one for each input of a program.
 ///
-/// @throws Error where their number, a shape or a dtype is not what the program takes
+/// @throws Error where their number, a shape or a dtype is not the program's
 index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs);
 
 }  // namespace INTQ_HOSTED_ABI

@@ -2,8 +2,8 @@
 //
 // ProgramBuilder: makes a runtime program one instruction at a time, and plans its memory. Layer: program.
 //
-// Each function adds one instruction and returns the index of the tensor that it produces. What a target or a
-// kernel refuses is thrown as an Error that names the layer.
+// Each function adds one instruction and returns the index of the tensor that it produces. A refusal of a target or a
+// kernel is thrown as an Error that names the layer.
 #ifndef INTQ_PROGRAM_PROGRAM_BUILDER_HPP
 #define INTQ_PROGRAM_PROGRAM_BUILDER_HPP
 
@@ -32,14 +32,14 @@ struct LayerName {
     std::string type;
 };
 
-/// Whether a scale is that of data that was all zero.
+/// Whether a scale comes from data that was all zero.
 bool is_scale_of_zeros(const QParams& qparams);
 
-/// Throws what a maker refused. Where the scale of the output is that of data that was all zero, the error says so: it
-/// is the smallest one, which most accumulators cannot be brought to.
+/// Throws the refusal of a maker. Where the scale of the output comes from data that was all zero, the error says so:
+/// it is the smallest scale, to which most accumulators cannot be requantized.
 void throw_if_refused(const Status& made, const QParams& output, const LayerName& layer);
 
-/// What a maker gives, or throw_if_refused().
+/// The result of a maker, or throw_if_refused().
 template <class T> T made_or_throw(const Result<T>& made, const QParams& output, const LayerName& layer) {
     throw_if_refused(made.status(), output, layer);
     return *made;
@@ -48,7 +48,7 @@ template <class T> T made_or_throw(const Result<T>& made, const QParams& output,
 /// A program under construction: tensors, instructions, and the memory that parameters need. The functions that add an
 /// operator are beside its step, in quantization/operators/.
 ///
-/// One thread at a time uses an object; the program that it gives is immutable.
+/// One thread at a time uses an object; the finished program is immutable.
 class ProgramBuilder {
 public:
     /// @param table      kernels of the target and backend; must outlive the program
@@ -60,8 +60,8 @@ public:
     /// An input of codes or accumulators; images are channels last, rows of features row_major.
     std::int32_t code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams, const std::string& name,
                             Layout layout = Layout::channels_last);
-    /// (C, H, W) images, or (C, L), as (C·H·W) vectors in row_major order. A linear layer behind it does not need it:
-    /// give it the images and a window of their size.
+    /// (C, H, W) images, or (C, L), as (C·H·W) vectors in row_major order. A linear layer does not need it: pass it the
+    /// images and a window of their size.
     std::int32_t flatten(std::int32_t x, const LayerName& layer);
     /// The same tensor in another layout: rows of features are row_major, images channels_last.
     std::int32_t change_layout(std::int32_t x, Layout layout, const LayerName& layer);
@@ -77,12 +77,12 @@ public:
     /// A new tensor.
     std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer,
                         Layout layout = Layout::channels_last);
-    /// States bounds of a tensor's codes, which the layers that are added behind it rely on and each run checks.
+    /// States bounds of a tensor's codes, which layers added later rely on and each run checks.
     ///
-    /// @throws Error for a tensor of other types than int8 and int16, for bounds that are no codes, and for such as do
-    ///         not contain 0 and the zero point
+    /// @throws Error for a tensor of other types than int8 and int16, for bounds that are no codes, and for bounds that
+    ///         do not contain 0 and the zero point
     void state_bounds(std::int32_t tensor, std::int64_t lowest, std::int64_t highest);
-    /// A new instruction; gives back its output.
+    /// A new instruction; returns its output.
     ///
     /// @param params  kept by keep_params(); null for an operator without
     std::int32_t push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output,
@@ -99,11 +99,11 @@ public:
     Workspace new_buffer(index_t size);
     /// Lets new_buffer() throw where all buffers together would have more bytes.
     void limit_buffers(index_t bytes) noexcept { most_buffers_ = bytes; }
-    /// Says that no one will run the program: what depends on the size of images alone need not be made.
+    /// Says that the program will not be run: data that depend only on the size of images need not be made.
     void set_trial() noexcept { is_trial_ = true; }
     bool is_trial() const noexcept { return is_trial_; }
 
-    /// Throws what the target's constraint table refuses.
+    /// Throws where the target's constraint table refuses a use.
     void check_use(const arith::OperatorUse& use, const LayerName& layer) const;
     void require_image(std::int32_t x, const LayerName& layer) const;
     arith::CodesOf codes_of(std::int32_t tensor) const;

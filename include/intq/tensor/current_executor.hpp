@@ -16,11 +16,11 @@ Executor& executor_of_thread() noexcept;
 
 }  // namespace tensor_detail
 
-/// What float layers of this thread (convolution, linear, batch norm, their gradients) run on: `serial`, unless an
+/// The executor of this thread's float layers (convolution, linear, batch norm, their gradients): `serial`, unless an
 /// ExecutorScope lives. Their results do not depend on it.
 inline const Executor& current_executor() noexcept { return tensor_detail::executor_of_thread(); }
 
-/// Gives the float operators of this thread an executor as long as the object lives.
+/// Sets the executor of this thread's float operators as long as the object lives.
 ///
 ///     const ExecutorScope scope(pool.executor());
 ///     model(x);

@@ -19,7 +19,7 @@ enum class FloatSums : std::uint8_t {
 
 namespace tensor_detail {
 
-/// The way of this thread: one in the whole program.
+/// The choice of this thread: one in the whole program.
 FloatSums& float_sums_of_thread() noexcept;
 
 }  // namespace tensor_detail
@@ -31,7 +31,7 @@ inline FloatSums current_float_sums() noexcept { return tensor_detail::float_sum
 /// Chooses for the float operators of this thread as long as the object lives.
 ///
 /// calibrate() makes one, and so does a call of a model that holds a quantizer at work, or of a reference graph.
-/// Training makes one that is fast. Whoever hands tensors to an observer by hand makes one where these are computed.
+/// Training makes one that is fast. Code that passes tensors to an observer by hand makes one where these are computed.
 ///
 ///     const FloatSumsScope scope(FloatSums::reproducible);
 ///     observer.observe(model(x).tensor());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// OwnedQParams: QParams that own their scales; what a tensor of the hosted half carries. Layer: tensor
+// OwnedQParams: QParams that own their scales, as a tensor of the hosted half carries them. Layer: tensor
 // (docs/design.md section 3).
 #ifndef INTQ_TENSOR_OWNED_QPARAMS_HPP
 #define INTQ_TENSOR_OWNED_QPARAMS_HPP
@@ -31,7 +31,7 @@ struct OwnedQParams {
     /// Symmetric, with the whole range of `dtype`.
     static OwnedQParams per_tensor(float scale, DType dtype);
     static OwnedQParams per_channel(std::vector<float> scales, int axis, DType dtype);
-    /// A copy of what somebody else owns, for codes of `dtype`.
+    /// A copy of parameters owned elsewhere, for codes of `dtype`.
     static OwnedQParams of(const QParams& qparams, DType dtype);
 
     bool is_per_channel() const noexcept { return axis >= 0; }

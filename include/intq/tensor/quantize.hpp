@@ -27,7 +27,7 @@ namespace tensor_detail {
 /// (outer, channels, inner): a row_major tensor seen from its channel axis; (1, 1, size) per tensor.
 Shape blocks_around(const Tensor& x, int axis);
 
-/// The same parameters for a tensor of the shape blocks_around() gives.
+/// The same parameters for a tensor of blocks_around()'s shape.
 QParams blocks_qparams(const OwnedQParams& qparams);
 
 }  // namespace tensor_detail

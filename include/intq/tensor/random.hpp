@@ -22,14 +22,14 @@ constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t position) 
     return z ^ (z >> 31);
 }
 
-/// Starts the generator of the program anew: what layers of nn begin with follows from this seed and from the order in
-/// which they are made. Without a call the seed is 0.
+/// Restarts the generator of the program: initial values of nn layers follow from this seed and from the order in which
+/// the layers are made. Without a call the seed is 0.
 ///
-/// Several threads may call it and make layers at once. Which of their layers gets which numbers then depends on who
-/// comes first.
+/// Several threads may call it and make layers at once. The numbers of each layer then depend on the order of the
+/// threads.
 void manual_seed(std::uint64_t seed) noexcept;
 
-/// The seed of a stream of random_bits() of its own, the next one of that generator.
+/// The seed of a new stream of random_bits(), the next one of that generator.
 std::uint64_t next_random_stream() noexcept;
 
 // --- definitions ----------------------------------------------------------------------------------------------------

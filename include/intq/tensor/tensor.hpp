@@ -27,7 +27,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// "(1, 3, 224, 224)"
 std::string to_string(const Shape& shape);
 
-/// Thrown where the elements of a tensor are asked for that has none, see Tensor::of_shape().
+/// Thrown on access to the elements of a tensor without any, see Tensor::of_shape().
 class ValuesNeeded : public Error {
 public:
     using Error::Error;
@@ -50,11 +50,11 @@ public:
     static Tensor empty(const Shape& shape, DType dtype = DType::float32, Layout layout = Layout::row_major);
     static Tensor zeros(const Shape& shape, DType dtype = DType::float32, Layout layout = Layout::row_major);
     static Tensor full(const Shape& shape, float value);
-    /// A tensor without elements and without memory, of which shapes are inferred: an operator gives such a tensor for
-    /// such operands. Who asks it for elements gets ValuesNeeded. Throws for a negative extent and for a size beyond
+    /// A tensor without elements and without memory, to infer shapes: an operator returns such a tensor for such
+    /// operands. Access to its elements throws ValuesNeeded. Throws for a negative extent and for a size beyond
     /// largest_shape bytes.
     static Tensor of_shape(const Shape& shape, DType dtype = DType::float32, Layout layout = Layout::row_major);
-    /// More than any tensor in memory has, and small enough that an extent times a step of a window does not overflow.
+    /// Larger than any tensor in memory, and small enough that an extent times a step of a window does not overflow.
     static constexpr index_t largest_shape = index_t{1} << 40;
 
     /// A row_major tensor with a copy of `values`, which are in row_major order.
@@ -69,7 +69,7 @@ public:
     }
 
     bool defined() const noexcept { return dtype_ != DType::none; }
-    /// Whether it is defined, but has a shape alone.
+    /// Whether it is defined, but has only a shape.
     bool lacks_values() const noexcept { return defined() && buffer_ == nullptr; }
     DType dtype() const noexcept { return dtype_; }
     const Shape& shape() const noexcept { return shape_; }
@@ -107,7 +107,7 @@ public:
         if (dtype_ != dtype) throw_wrong_dtype(function, dtype);
     }
 
-    /// A copy with a buffer of its own; keeps layout and qparams.
+    /// A copy with its own buffer; keeps layout and qparams.
     Tensor clone() const;
     /// The same elements in another layout; a copy, unless the bytes already lie so.
     Tensor to_layout(Layout layout) const;
@@ -184,7 +184,7 @@ std::array<index_t, max_rank> strides_of(const Shape& shape, Layout layout) noex
 /// Memory at a multiple of Tensor::alignment, padded to one.
 std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes);
 
-/// Copies the elements of a shape between two places in memory with strides of their own.
+/// Copies the elements of a shape between two places in memory, each with its strides.
 void copy_strided(DType dtype, const Shape& shape, const std::byte* from,
                   const std::array<index_t, max_rank>& from_strides, std::byte* to,
                   const std::array<index_t, max_rank>& to_strides);

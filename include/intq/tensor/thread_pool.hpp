@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ThreadPool: threads that stand ready for the parallel-for of kernels and programs. Layer: tensor.
+// ThreadPool: threads for the parallel-for of kernels and programs. Layer: tensor.
 #ifndef INTQ_TENSOR_THREAD_POOL_HPP
 #define INTQ_TENSOR_THREAD_POOL_HPP
 
@@ -27,9 +27,9 @@ inline namespace INTQ_HOSTED_ABI {
 ///     ThreadPool pool(2);
 ///     program.run(images, pool.executor());
 ///
-/// Each thread starts with a contiguous share of the tasks, so that it finds in its cache what it wrote in the
-/// operator before, and then helps the others. Between two calls the threads look for work for spin_time, then
-/// sleep: the operators of a program follow each other within microseconds, waking a thread takes longer.
+/// Each thread starts with a contiguous share of the tasks, so that it finds its output of the previous operator in its
+/// cache, and then helps the others. Between two calls the threads look for work for spin_time, then sleep: the
+/// operators of a program follow each other within microseconds, while waking a thread takes longer.
 ///
 /// Calls from several threads wait for each other; a task that calls the executor again runs those tasks itself.
 ///
@@ -80,7 +80,7 @@ private:
     std::vector<std::thread> others_;
     std::chrono::microseconds spin_time_;
     std::mutex one_caller_;
-    // What a thread reads when a call begins, in one line of the cache.
+    // Read by a thread when a call begins, in one line of the cache.
     alignas(64) std::atomic<std::uint32_t> state_{0};
     std::atomic<bool> ends_{false};
     Executor::Task task_ = nullptr;
@@ -141,7 +141,7 @@ inline void ThreadPool::run(index_t count, Executor::Task task, void* context) {
     }
     task_ = task;
     context_ = context;
-    // Nobody has joined the call before this one any more, and nobody can before the next line.
+    // No thread is still in the previous call, and none can join before the next line.
     const std::uint32_t call = call_of(state_.load(std::memory_order_relaxed)) + 1;
     state_.store(call * one_call | is_open, std::memory_order_release);
     state_.notify_all();
@@ -154,7 +154,7 @@ inline void ThreadPool::run(index_t count, Executor::Task task, void* context) {
     if (failed_.exchange(false, std::memory_order_relaxed)) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-/// The thread's own share, then what is left of the others'.
+/// The thread's own share, then the rest of the others'.
 inline void ThreadPool::work(std::size_t thread) {
     tensor_detail::is_in_task() = true;
     try {
@@ -186,8 +186,7 @@ inline void ThreadPool::serve(std::size_t thread) {
     }
 }
 
-/// Joins the next open call after `seen`; false when the pool ends. A thread that sleeps through 2^16 calls leaves one
-/// out.
+/// Joins the next open call after `seen`; false when the pool ends. A thread that sleeps through 2^16 calls misses one.
 inline bool ThreadPool::join_round(std::uint32_t& seen) {
     const auto sleep = Clock::now() + spin_time_;
     for (int looks = 1;; ++looks) {

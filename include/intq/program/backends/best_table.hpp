@@ -49,14 +49,13 @@ template <class Target> const kernels::KernelTable& best_table() {
 
 #else
 
-/// The kernels of a target on the backend that program::best_backend() gives: the best one that this program holds and
-/// this CPU executes, unless INTQ_BACKEND names another. Every backend gives the same bytes, so the choice changes the
-/// speed alone.
+/// The kernels of a target on program::best_backend(): the best one that this program holds and this CPU executes,
+/// unless INTQ_BACKEND names another. Every backend computes the same bytes, so the choice changes only the speed.
 ///
 /// @param target  one of kernels::AllTargets; it is known by its name
 /// @throws Error  for a target that the library does not ship, or one that has the name of a shipped target and other
-///                rules: a program makes the table of such a target itself (kernels::kernel_table). And what
-///                best_backend() throws
+///                rules: a program makes the table of such a target itself (kernels::kernel_table). Also the errors of
+///                best_backend()
 const kernels::KernelTable& best_table(const arith::PolicyRecord& target);
 template <class Target> const kernels::KernelTable& best_table() { return best_table(Target::policy); }
 
@@ -66,7 +65,7 @@ struct BackendTables {
     std::span<const kernels::KernelTable* const> tables{};
 };
 
-/// Those of every backend that the program holds and this CPU executes, best first.
+/// The tables of every backend that the program holds and this CPU executes, best first.
 std::vector<BackendTables> runnable_tables();
 
 #endif  // INTQ_COMPILED

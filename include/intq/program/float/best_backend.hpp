@@ -31,14 +31,14 @@ struct HeldBackend {
 /// Every backend that the program holds, best first. The CPU is asked once.
 std::span<const HeldBackend> held_backends();
 
-/// The backend that serves: the best one that the program holds and this CPU executes, or the one that the environment
+/// The backend in use: the best one that the program holds and this CPU executes, or the one that the environment
 /// variable INTQ_BACKEND names, for tests and comparisons. It is chosen once.
 ///
 /// @throws Error  for an INTQ_BACKEND that the program does not hold or that this CPU does not execute, with the names
-///                that would do
+///                that are possible
 const HeldBackend& best_backend();
 
-/// One line to print: the chosen backend, what chose it, and which others there are.
+/// One line to print: the chosen backend, how it was chosen, and which others there are.
 std::string describe_backends();
 
 #endif  // INTQ_COMPILED

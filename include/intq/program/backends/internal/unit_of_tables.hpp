@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the units of the compiled form say to hold the integer kernels of one backend. Layer: program
+// The macro by which a unit of the compiled form holds the integer kernels of one backend. Layer: program
 // (docs/design.md section 13).
 #ifndef INTQ_PROGRAM_BACKENDS_INTERNAL_UNIT_OF_TABLES_HPP
 #define INTQ_PROGRAM_BACKENDS_INTERNAL_UNIT_OF_TABLES_HPP

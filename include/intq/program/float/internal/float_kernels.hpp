@@ -10,7 +10,7 @@
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Convolution and linear in float on one backend: how their weights are packed, and what runs them.
+/// Convolution and linear in float on one backend: how their weights are packed, and the functions that run them.
 struct FloatKernels {
     const char* backend = "";
     kernels::FloatPacking packing{};
