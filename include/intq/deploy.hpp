@@ -10,7 +10,7 @@
 // A header of constants.
 #include "intq/deploy/generate_cpp.hpp"
 
-// What the arena holds, and when.
+// The contents of the arena over time.
 #include "intq/deploy/memory_report.hpp"
 
 // The library as one file.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// What a board needs: the arithmetic, the kernels on codes with their tables, the observers of minima and maxima, and
-// programs in an arena. No heap, no exceptions, no RTTI.
+// The headers for a board: the arithmetic, the kernels on codes with their tables, the observers of minima and maxima,
+// and programs in an arena. No heap, no exceptions, no RTTI.
 //
-// Of core, arith, simd, kernels, observers and runtime it leaves out what boards seldom call, because whoever includes
-// it would compile that too: float convolution (kernels/conv/float_conv2d.hpp), thresholds from histograms
+// Of core, arith, simd, kernels, observers and runtime it leaves out headers that boards seldom use, which every
+// including unit would compile: float convolution (kernels/conv/float_conv2d.hpp), thresholds from histograms
 // (observers/histogram.hpp and its kin), learned scales (kernels/streaming/learnable_fake_quantize.hpp), the list of
-// all targets (kernels/table/registry.hpp), and the question which instruction sets the CPU has (simd/base/cpu.hpp).
+// all targets (kernels/table/registry.hpp), and the query of the CPU's instruction sets (simd/base/cpu.hpp).
 // These headers need no heap either.
 #ifndef INTQ_EMBEDDED_HPP
 #define INTQ_EMBEDDED_HPP

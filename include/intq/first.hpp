@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What docs/first_model.md calls: from a float model to integers, with the least of the library.
+// The headers of docs/first_model.md: from a float model to integers, with the least of the library.
 #ifndef INTQ_FIRST_HPP
 #define INTQ_FIRST_HPP
 
@@ -28,7 +28,7 @@
 // Run the program.
 #include "intq/program/owned_program.hpp"
 
-// Hand the model on.
+// Export the model.
 #include "intq/interop/quantized_onnx/export_to_onnx.hpp"
 
 #endif  // INTQ_FIRST_HPP

@@ -20,9 +20,9 @@
 
 // The half without a heap: arithmetic, kernels, programs in an arena.
 #include "intq/embedded.hpp"
-// Files and text: arrays, tables, errors. What all other doors build on.
+// Files and text: arrays, tables, errors. The basis of all other doors.
 #include "intq/io.hpp"
-// Tensors that own their memory, and what they are made of.
+// Tensors that own their memory, and their parts.
 #include "intq/tensor.hpp"
 // Programs: a lowered model with its memory, ready to run.
 #include "intq/program.hpp"
@@ -34,7 +34,7 @@
 #include "intq/quantization.hpp"
 // Training: gradients of a graph, losses, optimizers, epochs (docs/training.md).
 #include "intq/training.hpp"
-// What makes a quantized model better without training it (docs/improve.md).
+// Methods that improve a quantized model without training (docs/improve.md).
 #include "intq/improve.hpp"
 // Two models side by side, by PyTorch's names (docs/workflow.md section 5).
 #include "intq/numeric_suite.hpp"

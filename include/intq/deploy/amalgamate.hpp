@@ -14,14 +14,14 @@ namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
 
 /// A header with the text of all headers of its kin that it includes, each once and in the place where the compiler
-/// meets it first. System headers stay includes. What the text means does not depend on the flags of its unit, and it
-/// may be included beside the headers that it is made of, because their guards are its own.
+/// meets it first. System headers stay includes. The meaning of the text does not depend on the flags of its unit. It
+/// may be included beside the headers that it is made of, because it has their guards.
 ///
 /// @param header  as it is included, such as "intq/embedded.hpp"; an include in quotes with the same first folder is
 /// kin
-/// @param folder  which holds that folder
+/// @param folder  the folder that holds that folder
 /// @param notice  the first lines of the result, such as a licence; each becomes a comment
-/// @throws Error naming file and line, for a header that is not there, a conditional that is not closed, and a file
+/// @throws Error naming file and line, for a missing header, a conditional that is not closed, and a file
 ///         without an include guard as its first conditional
 ///
 /// Cost   linear in the text; the hosted half takes about 0.1 s
@@ -47,7 +47,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// A line, and what the preprocessor sees in it.
+/// A line, as the preprocessor sees it.
 struct SourceLine {
     enum class Kind { text, opens, turns, closes, own_include, system_include };
     Kind kind = Kind::text;
@@ -84,11 +84,11 @@ class Amalgamation {
 public:
     Amalgamation(const std::filesystem::path& folder, std::string_view kin) : folder_(folder), kin_(kin) {}
 
-    /// Adds a header and, in front of what needs them, those that it includes.
+    /// Adds a header and, before their first use, the headers that it includes.
     ///
     /// An include below a condition that is not the guard would be lost for a later header where the condition does not
-    /// hold. So it stands in front of the outermost condition, where it does no harm, because every header of the
-    /// library compiles alone.
+    /// hold. So it is placed before the outermost condition, where it does no harm, because every header of the library
+    /// compiles alone.
     void add(const std::string& header, const std::string& from) {
         if (!seen_.insert(header).second) return;
         const std::vector<std::byte> bytes = read(header, from);
@@ -136,7 +136,7 @@ private:
         return lines;
     }
 
-    /// What the block that opens at a line includes.
+    /// The includes of the block that opens at a line.
     void add_block(const std::vector<SourceLine>& lines, std::size_t first, const std::string& place) {
         std::size_t depth = 0;
         for (std::size_t i = first; i < lines.size(); ++i) {

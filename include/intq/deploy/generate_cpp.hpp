@@ -16,31 +16,31 @@ namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
 
 struct GenerateOptions {
-    std::string name = "model";  // the namespace of what is generated
-    /// The C++ types of target and backend; empty: those of the table, which must be the library's own.
+    std::string name = "model";  // the namespace of the generated code
+    /// The C++ types of target and backend; empty: the table's, which must be the library's own.
     std::string target{};
     std::string backend{};
     /// A folder that holds intq/embedded.hpp: the library's text becomes part of the header. Empty: it is included.
     std::filesystem::path library{};
 };
 
-/// A header for a board, which needs intq/embedded.hpp alone. In the namespace of the options it has
+/// A header for a board, which needs only intq/embedded.hpp. In the namespace of the options it has
 ///
 ///     arena_bytes          bytes of static memory, in `arena`
 ///     run(x…, y…)          one image: a pointer for each input and each output, of their types. Where bounds of codes
-///                          were stated, it gives false and writes no output if a tensor left them
-///     self_test(bool)      whether the tables are whole; the checksum of the constants unless false is given; then
+///                          were stated, it returns false and writes no output if a tensor left them
+///     self_test(bool)      whether the tables are whole; the checksum of the constants unless passed false; then
 ///                          the golden runs, and the first wrong layer
-///     program, table       what a runtime::execute() would take
+///     program, table       the arguments of a runtime::execute()
 ///
 /// Constants are constexpr, so they stay in flash.
 ///
 /// @param table   the kernels that the program was packed for
-/// @param golden  of record_golden_runs(); without runs self_test() sees the checksum alone
-/// @throws Error  for a program that check_program() refuses or that holds more than one image, a name that is none,
-///                and a target that the library does not have where its type is not given
+/// @param golden  of record_golden_runs(); without runs self_test() checks only the checksum
+/// @throws Error  for a program that check_program() refuses or that holds more than one image, an invalid name,
+///                and a target that the library does not have where its type is not named
 ///
-/// Result   the same program gives the same text
+/// Result   the same program produces the same text
 std::string generate_cpp(const runtime::Program& program, const kernels::KernelTable& table,
                          const GoldenRecord& golden = {}, const GenerateOptions& options = {});
 
@@ -101,7 +101,7 @@ INTQ_INLINE std::string instruction_source(SourceWriter& writer, const runtime::
            "names + " + std::to_string(name) + ", \"\", " + params + "},\n";
 }
 
-/// Leaves the rows of a family that the program cannot do without; their numbers.
+/// Keeps only the rows of a family that the program needs; their numbers.
 template <class Row>
 std::vector<std::size_t> needed_rows(const runtime::Program& program, kernels::KernelTable& table,
                                      std::span<const Row> kernels::KernelTable::*family) {
@@ -119,7 +119,7 @@ std::vector<std::size_t> needed_rows(const runtime::Program& program, kernels::K
     return numbers;
 }
 
-/// The kernel table of the header, with the rows that its program needs. What else a target has is for checking.
+/// The kernel table of the header, with the rows that its program needs. A target's other members are for checking.
 INTQ_INLINE std::string table_source(const runtime::Program& program, const kernels::KernelTable& table,
                                      const std::string& target) {
     std::string arrays, members;
@@ -160,12 +160,12 @@ INTQ_INLINE std::string program_source(const runtime::Program& program) {
            number("arena_size", program.arena_size) + number("max_batch", program.max_batch) + "};\n";
 }
 
-/// What an argument of run() holds: its elements and, of images, their order.
+/// The contents of an argument of run(): its elements and, for images, their order.
 INTQ_INLINE std::string describe_argument(const std::string& name, const runtime::ProgramTensor& tensor) {
     std::string text = "/// @param " + name + "  ";
     const bool is_row_major = tensor.layout == Layout::row_major || tensor.shape.rank < 3;
     for (int axis = 1; axis < tensor.shape.rank; ++axis) {
-        // Channels last: those of axis 1 stand behind the others.
+        // Channels last: axis 1 comes behind the others.
         const int at = is_row_major ? axis : axis + 1 < tensor.shape.rank ? axis + 1 : 1;
         text += (axis > 1 ? " x " : "") + std::to_string(tensor.shape[at]);
     }
@@ -263,7 +263,7 @@ INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecor
            (golden.view().runs() > 0 ? "data::golden()" : "data::golden") + ", arena, &data::run_all);\n}\n\n";
 }
 
-/// The words that C++20 keeps for itself.
+/// The words that C++20 reserves.
 /// Source   C++20 [lex.key], [lex.operators]
 inline constexpr std::string_view cpp_keywords[] = {
     "alignas",     "alignof",  "and",        "and_eq",    "asm",       "auto",         "bitand",
@@ -281,7 +281,7 @@ inline constexpr std::string_view cpp_keywords[] = {
     "using",       "virtual",  "void",       "volatile",  "wchar_t",   "while",        "xor",
     "xor_eq"};
 
-/// A name for a namespace of one's own.
+/// Whether a name can be a user's namespace.
 INTQ_INLINE bool is_identifier(std::string_view name) {
     // Beside keywords: names and macros that a program or the C library has at that place.
     for (const std::string_view taken : {"std", "intq", "main", "errno", "NULL", "EOF", "stdin", "stdout", "stderr",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// memory_report: what a program's arena holds and when, as text and as a drawing. Layer: deploy.
+// memory_report: the contents of a program's arena over time, as text and as a drawing. Layer: deploy.
 #ifndef INTQ_DEPLOY_MEMORY_REPORT_HPP
 #define INTQ_DEPLOY_MEMORY_REPORT_HPP
 
@@ -24,7 +24,7 @@ struct ArenaOccupant {
     bool is_scratch = false;
 };
 
-/// What an arena is made of.
+/// The parts of an arena.
 struct MemoryReport {
     index_t arena = 0;        // bytes
     index_t lower_bound = 0;  // bytes that the instruction of the peak needs, without any padding
@@ -62,7 +62,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Text inside of a drawing.
+/// Text inside a drawing.
 INTQ_INLINE std::string svg_text(std::string_view text) {
     std::string result;
     for (const char c : text) {

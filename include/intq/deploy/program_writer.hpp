@@ -2,7 +2,7 @@
 //
 // Programs as files: writing them with golden runs, and reading them on a host (docs/program_format.md).
 // Layer: deploy. A board reads with runtime/load_program.hpp. Long because the parts of a file refer to each other by
-// places that only their writer knows.
+// places known only to their writer.
 #ifndef INTQ_DEPLOY_PROGRAM_WRITER_HPP
 #define INTQ_DEPLOY_PROGRAM_WRITER_HPP
 
@@ -23,7 +23,7 @@
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Runs whose outputs are known; see runtime::GoldenRuns, which view() gives.
+/// Runs whose outputs are known; view() returns them as runtime::GoldenRuns.
 struct GoldenRecord {
     index_t count = 0;
     index_t patterns = 0;
@@ -34,26 +34,27 @@ struct GoldenRecord {
     runtime::GoldenRuns view() const noexcept;
 };
 
-/// Runs on patterns that find most faults of one bit: each more finds few, and takes the time of a run.
+/// Runs on patterns that find most faults of one bit: each further one finds few, and takes the time of a run.
 inline constexpr index_t default_patterns = 4;
 /// No fault needs more.
 inline constexpr index_t most_patterns = 4096;
 
-/// Runs a program on samples, one at a time, and on patterns, and keeps what a deployed program shall give.
+/// Runs a program on samples, one at a time, and on patterns, and keeps the outputs that a deployed program must
+/// compute.
 ///
-/// @param inputs    one for each input of the program, (N, …) with the same N; none where patterns shall do
+/// @param inputs    one for each input of the program, (N, …) with the same N; none where patterns are enough
 /// @param patterns  runs in which each instruction has a pattern for its operands; see runtime::write_pattern()
 /// @throws Error for inputs that the program does not take, and patterns that are not 0 to most_patterns
 GoldenRecord record_golden_runs(const program::OwnedProgram& program, std::span<const Tensor> inputs,
                                 index_t patterns = default_patterns);
 
-/// The same of a program that is a view, whose constants were packed for `table`.
+/// The same for a program that is a view, whose constants were packed for `table`.
 GoldenRecord record_golden_runs(const runtime::Program& program, const kernels::KernelTable& table,
                                 std::span<const Tensor> inputs, index_t patterns = default_patterns);
 
-/// The golden runs of a file that was read, in memory of their own: to write its program again.
+/// A copy of the golden runs of a file that was read, to write its program again.
 ///
-/// @param program  that of the file
+/// @param program  the file's
 GoldenRecord copy_golden_runs(const runtime::GoldenRuns& golden, const runtime::Program& program);
 
 /// The bytes of a program file.
@@ -63,11 +64,11 @@ GoldenRecord copy_golden_runs(const runtime::GoldenRuns& golden, const runtime::
 /// @throws Error  for a program that check_program() refuses, golden runs of another program, and on a machine that is
 ///                not little-endian
 ///
-/// Result   the same program gives the same bytes
+/// Result   the same program produces the same bytes
 std::vector<std::byte> serialize_program(const runtime::Program& program, const kernels::KernelTable& table,
                                          const GoldenRecord& golden = {});
 
-/// Writes a program file; what was there before stays until all of it is written.
+/// Writes a program file; a former file stays until all of it is written.
 ///
 /// @throws Error as serialize_program() and io::write_file()
 void write_program(const std::filesystem::path& path, const program::OwnedProgram& program,
@@ -81,8 +82,8 @@ struct ProgramOfFile {
 
 /// Reads a program file for a host.
 ///
-/// @param table  the kernels that shall run it; must outlive the program
-/// @throws Error naming the file: as io::read_file(), and what runtime::load_program() refuses
+/// @param table  the kernels that will run it; must outlive the program
+/// @throws Error naming the file: as io::read_file(), and the errors of runtime::load_program()
 ProgramOfFile read_program(const std::filesystem::path& path, const kernels::KernelTable& table);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -113,7 +114,7 @@ struct FileParts {
     void number(std::int64_t value);
     void real(float value) { number(std::bit_cast<std::uint32_t>(value)); }
     void string(const char* text);
-    /// The place of an array, which stands once however often it is given.
+    /// The place of an array, which is stored once however often it is passed.
     void array(const void* data, index_t bytes);
     void field(const kernels::ParamField& field);
     void tensor(const runtime::ProgramTensor& tensor);
@@ -250,7 +251,7 @@ INTQ_INLINE void put_tables(FileParts& parts, const runtime::Program& program, c
     for (const runtime::Instruction& instruction : program.instructions) parts.instruction(instruction, context);
 }
 
-/// Repeats the runs: a board could not say whether a difference is a fault of its own.
+/// Repeats the runs: a board could not tell whether a difference is its own fault.
 INTQ_INLINE void check_golden(const runtime::Program& program, const kernels::KernelTable& table,
                               const runtime::GoldenRuns& golden) {
     if (golden.runs() == 0) return;

@@ -19,21 +19,21 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// Runs a prepared model over batches as quantization::calibrate() does, with the batches divided: rank r of n takes
 /// batches r, r + n, r + 2n, … of the source, and asks it for no others. Then the observers are joined, and every rank
-/// has the state, the scales and the report of a rank that ran all batches alone.
+/// has the state, the scales and the report of a single rank that ran all batches.
 ///
-/// What the observers had seen before is that of rank 0. `progress` and the bar count the batches of this rank.
+/// Earlier data of the observers is taken from rank 0. `progress` and the bar count the batches of this rank.
 ///
 /// @throws Error on every rank, and the buffers of the model are as before: where a rank failed; for sources, options
 ///         or parameters that differ between ranks; for an observer to which the order of the batches matters (moving
 ///         averages, PyTorch's histogram), or that joins ranks by itself (is_sync_quantize); for a set without data
 ///
 /// Result   the same bits for any number of ranks
-/// Memory   besides that of a rank alone, the state of the observers of all ranks
+/// Memory   besides a single rank's, the state of the observers of all ranks
 quantization::CalibrationReport calibrate(quantization::PreparedModel& model, const quantization::BatchSource& source,
                                           Communicator& communicator,
                                           const quantization::CalibrationOptions& options = {});
 
-/// What `is_sync_quantize` takes as its reduction: scales follow from the ranges of all ranks after each batch. Each
+/// The reduction for `is_sync_quantize`: scales follow from the ranges of all ranks after each batch. Each
 /// rank runs equally many batches, none empty, inside of Communicator::together(), which data_parallel() sees to.
 class RankReduction : public quantization::StateReduction {
 public:
@@ -140,7 +140,7 @@ private:
                    size = static_cast<std::size_t>(communicator_.size());
         const std::size_t batches = last() - options_.first;
         const std::size_t own = batches > rank ? (batches - rank + size - 1) / size : 0;
-        // Batch 0 of the share is none, and is said to be done: a rank may have no data where the others have some.
+        // Batch 0 of the share does not exist and counts as done: a rank may have no data where the others have some.
         quantization::BatchSource share{own + 1, {}, {}};
         share.inputs = [&](std::size_t i) {
             const std::size_t number = options_.first + rank + (i - 1) * size;

@@ -12,7 +12,7 @@
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Options for a Trainer that shares the work of each batch with other ranks. All ranks give fit() the same samples.
+/// Options for a Trainer that shares the work of each batch with other ranks. All ranks pass the same samples to fit().
 ///
 ///     communicator.together([&] {
 ///         training::Trainer trainer(model, optimizer, distributed::data_parallel(options, model, communicator));
@@ -20,19 +20,19 @@ inline namespace INTQ_HOSTED_ABI {
 ///     });
 ///
 /// Of each batch, rank r of n runs the r-th of n equal parts. The loss of a part is the mean over its samples, as
-/// training::cross_entropy gives it, so the mean over the ranks is that of the batch. Gradients and losses are averaged
-/// in the order of the ranks (Communicator::mean), and every rank takes the same step. Then the buffers are those of
-/// rank 0, such as running statistics and observers; batch norm takes its statistics from the part of its rank.
+/// training::cross_entropy returns it, so the mean over the ranks is the batch's. Gradients and losses are averaged in
+/// the order of the ranks (Communicator::mean), and every rank takes the same step. Then every rank takes the buffers
+/// of rank 0, such as running statistics and observers; batch norm takes its statistics from the part of its rank.
 ///
-/// It gives every rank the parameters and buffers of rank 0, when it is called. Only rank 0 writes checkpoints and
-/// shows progress; to resume, all ranks load the checkpoint. A function `after_backward` of the caller's sees the loss
-/// and the gradients of the whole batch.
+/// The call itself copies the parameters and buffers of rank 0 to every rank. Only rank 0 writes checkpoints and
+/// shows progress; to resume, all ranks load the checkpoint. The caller's `after_backward` sees the loss and the
+/// gradients of the whole batch.
 ///
 /// @throws Error on every rank for a batch size that the number of ranks does not divide, without drop_last, for
 ///         models with other parameters, and for a course (seed, batch size, epochs) that differs between ranks
 ///
 /// Result   the same bits on all ranks, and from run to run with the same number of ranks. Another number sums in
-///          another order, so it gives other bits; one rank gives those of the Trainer alone
+///          another order and so has other bits; one rank has the bits of a Trainer without ranks
 /// Cost     each rank receives the gradients of all, and after each batch the buffers of rank 0
 training::TrainerOptions data_parallel(training::TrainerOptions options, graph::GraphModule& model,
                                        Communicator& communicator);

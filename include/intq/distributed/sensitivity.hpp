@@ -17,12 +17,12 @@ namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
 
 /// The list of analysis::find_sensitive_operators(), on every rank. Rank r of n measures rows r, r + n, r + 2n, …, and
-/// each rank has its own model, inputs and baseline, which are the same. Each rank keeps a journal in a folder of its
-/// own inside of `journal`, named after the rank and the number of ranks.
+/// each rank has its own copy of the same model, inputs and baseline. Each rank keeps a journal in its own folder
+/// inside `journal`, named after the rank and the number of ranks.
 ///
 /// @throws Error on every rank where one failed, or its list has another length
 ///
-/// Result   the bits of one rank, because each metric is measured by one rank as that rank would alone
+/// Result   the bits of one rank, because each metric is measured by one rank as it would be without others
 /// Cost     for m rows and n ranks about m / 2n + 1 forward passes of each rank
 std::vector<quantization::SensitiveOperator> find_sensitive_operators(const analysis::AnalysedModel& model,
                                                                       const analysis::CallInputs& inputs,

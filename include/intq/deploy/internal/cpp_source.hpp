@@ -51,10 +51,10 @@ public:
 
     /// The structs of an instruction, as an array p<index>.
     void params(std::size_t index, const runtime::Instruction& instruction);
-    /// The names of all instructions, one behind the other, as an array of characters.
+    /// The names of all instructions, one after the other, as an array of characters.
     void names(const std::string& text);
 
-    /// What runtime::generated::TableReader finds so far, and the number of an array in its list.
+    /// The sum of runtime::generated::TableReader so far, and the number of an array in its list.
     kernels::NumberSum& sum() { return sum_; }
     std::int32_t place_of(const std::string& name) const { return places_.at(name); }
     /// The sum of all tables, once the rest was added.
@@ -174,7 +174,7 @@ INTQ_INLINE std::string literal(const void* data, kernels::ParamType type, index
     }
     const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     if (!std::isfinite(value)) throw Error("a parameter is no number");
-    // Of the absolute value: no locale is asked, and the sign stands before 0x.
+    // Of the absolute value: no locale is used, and the sign precedes 0x.
     char text[40];
     const auto end = std::to_chars(text, text + sizeof text, std::fabs(value), std::chars_format::hex).ptr;
     return (std::signbit(value) ? "-0x" : "0x") + std::string(text, end) + "f";

@@ -12,15 +12,15 @@
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A checksum of the names, shapes and bytes of a model's parameters. Ranks compare it, because one with another model
-/// would give a wrong result.
+/// A checksum of the names, shapes and bytes of a model's parameters. Ranks compare it, because a rank with another
+/// model would compute a wrong result.
 std::string fingerprint(nn::Module& model);
 
-/// Gives every rank the buffers of rank 0.
+/// Copies the buffers of rank 0 to every rank.
 /// @throws Error on every rank for models with other buffers
 void broadcast_buffers(nn::Module& model, Communicator& communicator);
 
-/// Gives every rank the parameters and buffers of rank 0.
+/// Copies the parameters and buffers of rank 0 to every rank.
 /// @throws Error on every rank for models with other parameters or buffers
 void broadcast_state(nn::Module& model, Communicator& communicator);
 
@@ -48,7 +48,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// FNV-1a: against another model, not against an enemy.
+/// FNV-1a: against another model, not against an attacker.
 INTQ_INLINE void add_to_checksum(std::uint64_t& sum, std::span<const std::byte> bytes) {
     for (const std::byte byte : bytes) sum = (sum ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3u;
 }

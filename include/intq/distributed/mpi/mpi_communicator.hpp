@@ -20,8 +20,8 @@
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The ranks of an MPI communicator. Its messages do not mix with others of the program, because it has a duplicate of
-/// its own. An error inside of MPI ends all ranks, as is MPI's default.
+/// The ranks of an MPI communicator. Its messages do not mix with others of the program, because it has its own
+/// duplicate. An error inside MPI ends all ranks, as is MPI's default.
 ///
 /// One thread of each rank uses it. MPI is initialized before it is made, and finalized after its end.
 class MpiCommunicator : public Communicator {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Communicator: what the ranks of a group say to each other, and how they agree on errors. Layer: distributed
+// Communicator: messages between the ranks of a group, and how they agree on errors. Layer: distributed
 // (docs/distributed.md).
 #ifndef INTQ_DISTRIBUTED_RANKS_COMMUNICATOR_HPP
 #define INTQ_DISTRIBUTED_RANKS_COMMUNICATOR_HPP
@@ -18,18 +18,18 @@
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What each rank gave, in the order of the ranks.
+/// The data of each rank, in the order of the ranks.
 using Blocks = std::vector<std::vector<std::byte>>;
 
-/// A group of ranks: processes, or threads that stand for them. Each rank has an object of its own.
+/// A group of ranks: processes, or threads that simulate them. Each rank has its own object.
 ///
 ///     communicator.together([&] {
 ///         …                           // work of this rank, which may throw
 ///         communicator.mean(gradient);
 ///     });
 ///
-/// All ranks make the same calls in the same order, inside of together(). Before each call they agree that all of them
-/// are there. A rank that throws says so in place of its next call, and then every rank throws; nobody waits for it.
+/// All ranks make the same calls in the same order, inside together(). Before each call they agree that all of them are
+/// present. A rank that throws says so in place of its next call, and then every rank throws; no rank waits for it.
 /// Calls that do not match are an Error on every rank as well.
 ///
 /// Sums are formed in the order of the ranks, in double for float values, and rounded once. So a group of the same
@@ -47,19 +47,19 @@ public:
     virtual int rank() const noexcept = 0;
     virtual int size() const noexcept = 0;
 
-    /// Does the work of this rank. It returns on every rank, or throws on every rank: what the work threw where it
-    /// failed, elsewhere an Error that names the first rank that failed and its message. An error inside of an inner
-    /// call leaves the outer ones too, even where somebody caught it.
+    /// Does the work of this rank. It returns on every rank, or throws on every rank: the work's exception where it
+    /// failed, elsewhere an Error that names the first rank that failed and its message. An error inside an inner call
+    /// leaves the outer ones too, even where it was caught.
     void together(const std::function<void()>& work);
 
     /// Throws on every rank if one has failed.
     void synchronize();
-    /// What each rank gives, on every rank; the lengths may differ.
+    /// The data of each rank, on every rank; the lengths may differ.
     Blocks gather(std::span<const std::byte> own);
     /// The bytes of one rank, on every rank.
     void broadcast(std::vector<std::byte>& bytes, int from = 0);
-    /// Throws on every rank unless all give the same bytes.
-    /// @param what  of which the message says that it differs
+    /// Throws on every rank unless all pass the same bytes.
+    /// @param what  named by the message as different
     void check_equal(std::string_view what, std::span<const std::byte> own);
     void check_equal(std::string_view what, std::string_view own);
 
@@ -72,8 +72,8 @@ public:
     void maximum(std::span<float> values);
 
 protected:
-    /// What each rank gives, in the order of the ranks. All ranks call it equally often. It cannot fail on one rank
-    /// alone: one without memory ends, and ends the others as its processes or threads do.
+    /// The data of each rank, in the order of the ranks. All ranks call it equally often. It cannot fail on only one
+    /// rank: one without memory ends, and ends the others as its processes or threads do.
     virtual Blocks exchange(std::span<const std::byte> own) noexcept = 0;
 
 private:
@@ -102,7 +102,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-// The first character of what a rank that failed says in place of a call.
+// The first character of the message that a failed rank sends in place of a call.
 inline constexpr char failed_mark = '!';
 
 INTQ_INLINE std::string message_of(const std::exception_ptr& exception) {
@@ -155,7 +155,7 @@ INTQ_INLINE void Communicator::together(const std::function<void()>& work) {
     if (own != nullptr && failure_.empty()) {
         try {
             agree(detail::failed_mark + detail::message_of(own));
-        } catch (const Error&) {  // that of this rank, or of one before it
+        } catch (const Error&) {  // this rank's, or an earlier one's
         }
     }
     // An inner call leaves the failure to the outer ones, which need not tell it again.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Ranks in one process: one alone, or threads that stand for processes. Layer: distributed (docs/distributed.md).
+// Ranks in one process: a single one, or threads that simulate processes. Layer: distributed (docs/distributed.md).
 #ifndef INTQ_DISTRIBUTED_RANKS_THREAD_RANKS_HPP
 #define INTQ_DISTRIBUTED_RANKS_THREAD_RANKS_HPP
 
@@ -13,7 +13,7 @@
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The group of one rank: what is written for many runs alone, with the same results.
+/// The group of one rank: code for many ranks runs on it, with the same results.
 class SingleRank : public Communicator {
 public:
     int rank() const noexcept override { return 0; }
@@ -23,10 +23,10 @@ protected:
     INTQ_INLINE Blocks exchange(std::span<const std::byte> own) noexcept override;
 };
 
-/// Runs `work` on threads, one for each rank, inside of Communicator::together(). For tests, and to try what will run
+/// Runs `work` on threads, one for each rank, inside Communicator::together(). For tests, and to try what will run
 /// on processes; a model is changed by one thread only, so each rank needs its own.
 ///
-/// @throws what rank 0 throws where a rank failed, after all threads have ended; Error for a number below 1
+/// @throws rank 0's exception where a rank failed, after all threads have ended; Error for a number below 1
 void run_thread_ranks(int ranks, const std::function<void(Communicator&)>& work);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -51,7 +51,7 @@ INTQ_INLINE Blocks SingleRank::exchange(std::span<const std::byte> own) noexcept
 
 namespace detail {
 
-/// What the threads share.
+/// The state that the threads share.
 struct ThreadGroup {
     explicit ThreadGroup(int ranks) : blocks(static_cast<std::size_t>(ranks)), barrier(ranks) {}
     Blocks blocks;
