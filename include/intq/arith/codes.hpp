@@ -51,7 +51,7 @@ constexpr Status check_codes(const PolicyRecord& policy, const CodesOf& codes, O
 
 /// Checks zero point and clamp of an output.
 ///
-/// @return ok; value_out_of_range of quant_range: bounds that cross or are no codes of the type; the errors of
+/// @return ok; value_out_of_range of quant_range: bounds that cross or are not codes of the type; the errors of
 ///         check_zero_point()
 constexpr Status check_output_codes(const PolicyRecord& policy, const OutputCodes& codes, DType dtype,
                                     OpKind op) noexcept {

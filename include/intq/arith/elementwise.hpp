@@ -34,8 +34,8 @@ struct GivenAdd {
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// The formula of a policy on lanes, with the parameters set in every lane: code(x, y), and before that real(x, y), the
-/// sum with its zero point that is still to be rounded, or scaled(x, y), the sum that the zero point is added to.
+/// The formula of a policy on lanes, with the parameters set in every lane: code(x, y). Steps before it are real(x, y),
+/// the sum with its zero point before rounding, or scaled(x, y), the sum before the zero point is added.
 template <class Policy, class L> struct AddLanes;
 
 /// The contribution of the zero points to a sum of codes by float factors: zo - (zx·sx/so + zy·sy/so), rounded by

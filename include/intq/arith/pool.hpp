@@ -59,7 +59,7 @@ constexpr bool are_mean_words(AverageRule rule, const ChannelWords& words, SumRa
 /// @return ok; zero_point or quant_range as check_output_codes() says; value_out_of_range of kernel without cells;
 ///         accumulator_overflow where N·|qmin| leaves 32 bits; unsupported naming divisor where the target divides
 ///         otherwise than asked, and padding where MEAN's rule would divide by cells outside the image; the errors of
-///         check_scale(), and scale_out_of_range of scale_ratio; corrupt of scale: a rule that the target has not got,
+///         check_scale(), and scale_out_of_range of scale_ratio; corrupt of scale: a rule that the target lacks,
 ///         or words with which the formula would leave its types
 constexpr Status check_average_params(const PolicyRecord& policy, const AverageParams& params, DType dtype,
                                       bool has_padding) noexcept {

@@ -37,8 +37,8 @@ struct ResizeScales {
     ResizeScale width{};
 };
 
-/// The cells that an output cell is made of: one, or four by weights that count 256ths or 1024ths of a step between
-/// two, the last as TFLite; or the real numbers of four int8 cells, by weights in float32, as ONNX Runtime.
+/// The cells that an output cell is made of. One; or four, by weights that count 256ths or (as TFLite) 1024ths of a
+/// step between two; or the real numbers of four int8 cells, by weights in float32, as ONNX Runtime.
 enum class Blend : std::uint8_t { nearest, of_256ths, of_1024ths, of_values };
 
 /// The two grids of Blend::of_values.

@@ -32,9 +32,9 @@ __attribute__((weakref("dprintf"))) static int print_to(int file, const char* fo
 namespace intq {
 inline namespace INTQ_ABI {
 
-/// Installs a handler for failed preconditions and returns the former one; null, for both, is the standard one, which
-/// prints condition, file and line to the standard error, where Linux and the C library are available, and traps.
-/// Not thread-safe: call it at start.
+/// Installs a handler for failed preconditions and returns the former one; null means the standard one in both. That
+/// prints condition, file and line to the standard error, where Linux and the C library are available, and traps. Not
+/// thread-safe: call it at start.
 inline AssertHandler set_assert_handler(AssertHandler handler) noexcept {
     AssertHandler former = detail::assert_handler;
     detail::assert_handler = handler;

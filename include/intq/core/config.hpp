@@ -65,9 +65,9 @@
 // compiled form in the unit that defines INTQ_DEFINES_<room>, such as INTQ_DEFINES_quantization_prepare, as INTQ_YES,
 // or INTQ_DEFINES_ALL as 1. A room is a folder below include/intq, its path joined by underscores.
 //
-// INTQ_INLINE precedes every function of the hosted half that is defined outside its class, also where a class declares
-// it virtual: a virtual function that is not inline at the end of its class makes every unit emit the vtable and all
-// that it refers to.
+// INTQ_INLINE precedes every function of the hosted half that is defined outside its class. That includes virtual ones:
+// a virtual function that is not inline at the end of its class makes every unit emit the vtable and all that it refers
+// to.
 #if INTQ_COMPILED
 #    ifndef INTQ_DEFINES_ALL
 #        define INTQ_DEFINES_ALL 0

@@ -111,7 +111,7 @@ constexpr bool is_scale(float value) noexcept { return value >= 0x1p-100f && val
 
 /// @param owner    whose scale it is
 /// @param channel  -1 for the scale of a whole tensor
-/// @return ok; not_finite of scale for NaN and infinities, scale_out_of_range for other numbers that are no scale
+/// @return ok; not_finite of scale for NaN and infinities, scale_out_of_range for other numbers that are not scales
 constexpr Status check_scale(float scale, OpKind op, Field owner = Field::none, index_t channel = -1) noexcept {
     if (is_scale(scale)) return {};
     const bool is_number = scale - scale == 0.0f;

@@ -69,7 +69,7 @@ enum class Field : std::uint8_t {
     checksum
 };
 
-/// Outcome of a setup call: a code, the operator, the field it speaks of and whose it is, and two integers.
+/// Outcome of a setup call: a code, the operator, the field at fault and its owner, and two integers.
 ///
 /// Result   ok, or what was given and what was expected; the same on every backend
 /// Memory   24 bytes, no text, no allocation
@@ -89,7 +89,7 @@ struct [[nodiscard]] Status {
 
     INTQ_ALWAYS_INLINE constexpr bool ok() const noexcept { return code == StatusCode::ok; }
     INTQ_ALWAYS_INLINE constexpr explicit operator bool() const noexcept { return ok(); }
-    /// The same, and whose the field is; ok stays as it is.
+    /// The same with the owner of the field; ok stays ok.
     INTQ_ALWAYS_INLINE constexpr Status of(Field tensor) const noexcept {
         Status result = *this;
         if (!ok()) result.owner = tensor;

@@ -35,7 +35,7 @@ struct MemoryReport {
 
     /// Occupants of an instruction, the largest first.
     std::vector<ArenaOccupant> at(std::int32_t instruction) const;
-    /// A few lines: the arena, its bound, and who occupies the peak.
+    /// A few lines: the arena, its bound, and the occupants at the peak.
     std::string to_text() const;
     /// A drawing: instructions from left to right, bytes from bottom to top, a rectangle for each occupant.
     std::string to_svg() const;

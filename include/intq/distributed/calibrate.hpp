@@ -34,7 +34,7 @@ quantization::CalibrationReport calibrate(quantization::PreparedModel& model, co
                                           const quantization::CalibrationOptions& options = {});
 
 /// The reduction for `is_sync_quantize`: scales follow from the ranges of all ranks after each batch. Each
-/// rank runs equally many batches, none empty, inside of Communicator::together(), which data_parallel() sees to.
+/// rank runs equally many batches, none empty, inside Communicator::together(), which data_parallel() sees to.
 class RankReduction : public quantization::StateReduction {
 public:
     /// The communicator must outlive this.

@@ -19,7 +19,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///         trainer.fit(images, loss);
 ///     });
 ///
-/// Of each batch, rank r of n runs the r-th of n equal parts. The loss of a part is the mean over its samples, as
+/// Rank r of n runs the r-th of n equal parts of each batch. The loss of a part is the mean over its samples, as
 /// training::cross_entropy returns it, so the mean over the ranks is the batch's. Gradients and losses are averaged in
 /// the order of the ranks (Communicator::mean), and every rank takes the same step. Then every rank takes the buffers
 /// of rank 0, such as running statistics and observers; batch norm takes its statistics from the part of its rank.

@@ -32,7 +32,7 @@ std::string describe(const Status& status);
 constexpr bool is_utf8(std::string_view text) noexcept;
 
 /// Text from anywhere, fit for a message or a terminal: control characters, characters that turn the direction of
-/// writing or end a line, and bytes that are no UTF-8 become \xNN. Text in that form stays as it is.
+/// writing or end a line, and bytes that are not UTF-8 become \xNN. Text in that form stays as it is.
 ///
 /// Every Error, table and report passes its text through here.
 std::string printable(std::string_view text);

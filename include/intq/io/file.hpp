@@ -30,9 +30,9 @@ std::vector<std::byte> read_file(const std::filesystem::path& path);
 /// @throws Error naming the path: with the system's reason, or that the file ends before
 std::vector<std::byte> read_part(const std::filesystem::path& path, std::uint64_t offset, std::size_t size);
 
-/// Writes a file so that a reader sees the former content or all of the new one, also when the program is
-/// interrupted: the bytes go to a temporary file in the same folder, which is renamed at last, when the disk holds them
-/// (fsync). A file that is replaced keeps its permissions. A device or pipe (such as /dev/stdout) is written directly.
+/// Writes a file so that a reader sees the former content or all of the new one, even when the program is interrupted.
+/// The bytes go to a temporary file in the same folder, which is renamed when the disk holds them (fsync). A file that
+/// is replaced keeps its permissions. A device or pipe (such as /dev/stdout) is written directly.
 ///
 /// @throws Error naming the path and the system's reason; no temporary file is left
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);

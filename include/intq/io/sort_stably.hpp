@@ -12,8 +12,8 @@
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Sorts, and keeps the order of elements of which neither comes before the other. std::stable_sort would cause a
-/// warning in every program: libstdc++'s calls a function that C++17 deprecates.
+/// Sorts, and keeps the order of equivalent elements. std::stable_sort would cause a warning in every program:
+/// libstdc++'s calls a function that C++17 deprecates.
 ///
 /// @param comes_before  a strict weak order
 ///

@@ -217,8 +217,8 @@ public:
         return detail::merge_histograms(memory_, state_, other.memory_, other.state_);
     }
 
-    /// Takes a range into account in which there is no value, as if another shard had seen one there: histograms that
-    /// were widened to one range have one grid, and their counts can be added.
+    /// Takes a range without values into account, as if another shard had seen values there. Histograms widened to one
+    /// range have one grid, so their counts can be added.
     /// @pre finite, lowest <= highest
     INTQ_ALWAYS_INLINE void widen(const ValueRange& more) noexcept { detail::widen_histogram(memory_, state_, more); }
 

@@ -100,7 +100,7 @@ public:
 
     /// Bytes of packed weights, bias and requantize words.
     index_t packed_bytes() const noexcept;
-    /// Bytes of an arena, of which there is one for each run at the same time.
+    /// Bytes of an arena; runs at the same time have one each.
     index_t arena_bytes() const noexcept { return program_.arena_size; }
 
     /// Runs samples in batches of at most max_batch.
@@ -108,7 +108,7 @@ public:
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
     /// @param hook    called after every instruction of every batch, by the thread that runs; it must not throw
     /// @return one tensor of N samples for each output, logical order, row_major
-    /// @throws Error for other inputs, and for codes outside of bounds that were stated for a tensor, which it names
+    /// @throws Error for other inputs, and for codes outside bounds that were stated for a tensor, which it names
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.

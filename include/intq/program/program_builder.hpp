@@ -79,8 +79,8 @@ public:
                         Layout layout = Layout::channels_last);
     /// States bounds of a tensor's codes, which layers added later rely on and each run checks.
     ///
-    /// @throws Error for a tensor of other types than int8 and int16, for bounds that are no codes, and for bounds that
-    ///         do not contain 0 and the zero point
+    /// @throws Error for a tensor of other types than int8 and int16, for bounds that are not codes, and for bounds
+    ///         that do not contain 0 and the zero point
     void state_bounds(std::int32_t tensor, std::int64_t lowest, std::int64_t highest);
     /// A new instruction; returns its output.
     ///

@@ -89,7 +89,7 @@ public:
     /// Bytes of the tables, after read().
     index_t used() const noexcept { return memory_.used(); }
 
-    /// The stream's beginning, up to the names.
+    /// The beginning of the stream, to the end of the names.
     Status read_names(ProgramFileNames& names, Program& program) noexcept {
         program.max_batch = size(1);
         program.arena_size = size();

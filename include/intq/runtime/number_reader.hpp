@@ -18,7 +18,7 @@ inline namespace INTQ_ABI {
 /// numbers are interleaved, 0, -1, 1, -2, …
 ///
 /// After an error every number is 0, and has_failed() says so: a number that is cut off, longer than it need be, or
-/// outside of the range that is asked for.
+/// outside the requested range.
 class NumberReader {
 public:
     explicit NumberReader(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}

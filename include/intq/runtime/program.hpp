@@ -55,7 +55,7 @@ struct Program {
     }
 };
 
-/// Whether every tensor kept the bounds that were stated for it, and if not, the first code outside of them.
+/// Whether every tensor kept the bounds that were stated for it, and if not, the first code outside them.
 struct RunResult {
     std::int32_t tensor = -1;  // index of the tensor; -1: all kept them
     std::int32_t code = 0;

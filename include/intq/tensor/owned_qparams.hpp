@@ -18,7 +18,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     real = (code - zero_points[c]) · scales[c]
 ///
-/// A tensor may carry them in two ways: an integer tensor's elements are the codes; a float32 tensor's elements are
+/// A tensor may carry them in two ways. An integer tensor's elements are the codes. A float32 tensor's elements are
 /// real numbers that lie on this grid (the output of a fake-quantizer), so that the next operator knows the scale.
 struct OwnedQParams {
     std::vector<float> scales{1.0f};

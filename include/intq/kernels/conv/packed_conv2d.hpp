@@ -24,7 +24,7 @@ struct GivenRequantize {
 };
 
 /// The specification of a convolution. A linear layer is a convolution whose kernel covers its input:
-/// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images — the weight of the float model is then
+/// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images. The weight of the float model is then
 /// used as is.
 struct Conv2dSpec {
     OpKind op = OpKind::conv2d;  // or linear, for messages and the constraint table

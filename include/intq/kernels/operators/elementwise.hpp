@@ -130,8 +130,8 @@ inline Status check_requantize(const OperatorCall& call) noexcept {
     return check_requantized(call, 0);
 }
 
-/// The axis along which operands are joined: the one in which the first differs from the output, and 1, the channels,
-/// for an only operand. 0, the samples, which no operator joins, where it differs in none, in more than one, or there.
+/// The axis along which operands are joined: the one in which the first differs from the output; 1, the channels, for a
+/// single operand. 0, the samples, which no operator joins, where it differs there, in no axis or in several.
 inline int cat_axis(const OperatorCall& call) noexcept {
     const Shape &x = call.x(0).shape, &y = call.y().shape;
     if (x.rank != y.rank || y.rank < 2 || x[0] != y[0]) return 0;

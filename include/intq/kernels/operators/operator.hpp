@@ -156,7 +156,7 @@ inline Status check_same_shape(const OperatorCall& call, index_t operand, Field 
 
 }  // namespace detail
 
-/// A tensor as an image: (N, C) are images of one pixel, (N, C, L) of one row. Of other ranks it has no channels.
+/// A tensor as an image: (N, C) are images of one pixel, (N, C, L) of one row. With other ranks it has no channels.
 struct ImageOf {
     index_t channels = 0;
     Size2d size{};

@@ -77,7 +77,7 @@ struct ParamField {
     ParamType type = ParamType::int8;
     index_t count = 1;              // elements; 0 only for absent memory
     void* data = nullptr;           // the elements; null of memory
-    const void** memory = nullptr;  // of elements outside of the struct: the pointer to them, which a reader sets
+    const void** memory = nullptr;  // of elements outside the struct: the pointer to them, which a reader sets
 };
 
 /// Receives the fields, in an order in which each count follows from earlier fields.
@@ -166,7 +166,7 @@ public:
         }
     }
 
-    /// `count` elements outside of the struct; none where count is 0.
+    /// `count` elements outside the struct; none where count is 0.
     ///
     /// @param count  a number, or a function that returns it
     /// @param field  named by a refusal where they are missing

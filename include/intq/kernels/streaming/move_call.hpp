@@ -53,7 +53,7 @@ constexpr index_t moved_size(const MoveParams& move) noexcept {
 /// Checks parameters that may say anything.
 ///
 /// @param in, out  elements of an image of the input and of the output
-/// @return ok; corrupt of output (rank, or another number of elements), of input (an element outside of the image)
+/// @return ok; corrupt of output (rank, or another number of elements), of input (an element outside the image)
 constexpr Status check_move(const MoveParams& move, index_t in, index_t out, OpKind op) noexcept {
     if (move.rank < 1 || move.rank > max_rank) return {StatusCode::corrupt, op, Field::output, move.rank, max_rank};
     const index_t size = moved_size(move);

@@ -211,7 +211,7 @@ constexpr Result<arith::OutputCodes> make_relu(const arith::CodesOf& x,
 }
 
 /// @return ok; shape_mismatch of output, with the first extents that differ; value_out_of_range of quant_range: bounds
-///         that cross or are no codes
+///         that cross or are not codes
 template <CodeView X, CodeView Out>
 requires SameCodes<X, Out>
 constexpr Status check_relu(const X& x, const arith::OutputCodes& bounds, const Out& out) noexcept {

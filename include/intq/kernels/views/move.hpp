@@ -33,7 +33,7 @@ constexpr Result<PadParams> make_pad(const Padding2d& padding, const arith::Code
     return PadParams{padding, step, codes.zero_point};
 }
 
-/// @return ok; the errors of check_pad() of the parameters; value_out_of_range of zero_point: the fill is no code of
+/// @return ok; the errors of check_pad() of the parameters; value_out_of_range of zero_point: the fill is not a code of
 ///         the type; shape_mismatch of output, with the first extents that differ from padded_size()
 template <CodeImage X, CodeImage Out>
 requires SameCodes<X, Out>
