@@ -31,7 +31,7 @@
 #include "intq/nn/layers/unary.hpp"
 #include "intq/nn/layers/weighted.hpp"
 
-// Parameters and buffers: what they begin with, by name, and as files.
+// Parameters and buffers: their initial values, by name, and as files.
 #include "intq/nn/layers/initial_weights.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/nn/model/state_file.hpp"
@@ -42,7 +42,7 @@
 #include "intq/nn/functional/move.hpp"
 #include "intq/nn/functional/unary.hpp"
 
-// What listens to a forward pass: a tracer, a backward pass.
+// Listeners to a forward pass: a tracer, a backward pass.
 #include "intq/nn/model/recorder.hpp"
 #include "intq/nn/model/tape.hpp"
 

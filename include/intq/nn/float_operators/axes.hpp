@@ -28,7 +28,7 @@ namespace detail {
 /// @throws Error where the window reaches over the padded image
 Size2d windowed_size(const char* op, const Window2d& window, const Shape& images);
 
-/// Whether shapes alone are asked for: one of the operands has no elements (Tensor::of_shape()).
+/// Whether only shapes are asked for: one of the operands has no elements (Tensor::of_shape()).
 template <class... T> bool is_of_shapes(const T&... operands) { return (... || operands.lacks_values()); }
 
 /// Per-tensor qparams of a tensor whose values were moved or chosen.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float convolutions: what a model means before it is quantized. Layer: nn (docs/design.md section 6).
+// Float convolutions: a model before it is quantized. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_CONV_HPP
 #define INTQ_NN_FLOAT_OPERATORS_CONV_HPP
 
@@ -18,8 +18,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param x       (N, C, H, W), row_major
 /// @param weight  (O, C/groups, KH, KW), row_major; its extents must be those of window.kernel
 /// @param bias    (O), or undefined
-/// @param cache   of a layer that is called again: packed weights and geometry are kept there, and served while their
-///                values and the size of the image stay; null: they are made and forgotten
+/// @param cache   of a layer that is called again: keeps packed weights and geometry while their values and the image
+///                size stay; null: nothing is kept
 ///
 /// Result   as kernels::run_float_conv2d on the chosen backend: other last bits on other backends, unless
 ///          FloatSums::reproducible is current
@@ -31,7 +31,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const W
 ///
 /// @param x       (N, C, L)
 /// @param weight  (O, C/groups, K)
-/// @param cache   as conv2d has it
+/// @param cache   as in conv2d
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window, index_t groups = 1,
               FloatLayerCache* cache = nullptr);
 
@@ -45,7 +45,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const W
 /// @param weight  (C, O/groups, KH, KW)
 /// @param window  kernel, stride, padding (cut off) and dilation
 /// @param output_padding  rows below and columns to the right; smaller than stride or dilation
-/// @param cache   as conv2d has it
+/// @param cache   as in conv2d
 ///
 /// Result   as conv2d of x with stride - 1 zeros between its cells and the kernel turned by 180 degrees, which it is
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
@@ -95,8 +95,8 @@ template <class T> Tensor turned_weight(const Tensor& weight, index_t groups) {
     return result;
 }
 
-/// The image whose plain convolution with the turned weight is the result: x spread out by the stride, with as much
-/// around it as the kernel reaches; cells that the padding cuts off are left out.
+/// The image whose plain convolution with the turned weight is the result: x spread out by the stride, padded by the
+/// kernel's reach; cells that the padding cuts off are left out.
 template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, Size2d out) {
     const Size2d reach{window.dilation.height * (window.kernel.height - 1),
                        window.dilation.width * (window.kernel.width - 1)};

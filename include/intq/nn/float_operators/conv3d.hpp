@@ -32,8 +32,8 @@ struct DepthWindow {
 /// @param x       (N, C, D, H, W)
 /// @param weight  (O, C/groups, KD, KH, KW)
 /// @param bias    (O), or undefined
-/// @param depth   the window along D; `window` is that along H and W
-/// @param cache   as conv2d has it
+/// @param depth   the window along D; `window` is along H and W
+/// @param cache   as in conv2d
 ///
 /// Result   as conv2d of images with C·KD channels, which it is
 /// Memory   x once more for each cell of the kernel's depth
@@ -116,7 +116,7 @@ Tensor images_of_volume(const Tensor& x);
 
 namespace detail {
 
-/// Throws for another rank than 5, a window that cannot be, and a weight that does not have its extents.
+/// Throws for a rank other than 5, an impossible window, and a weight whose extents do not match it.
 void check_conv3d(const char* name, const Tensor& x, const Tensor& weight, const DepthWindow& depth,
                   const Window2d& window);
 

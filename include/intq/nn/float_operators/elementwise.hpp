@@ -13,11 +13,12 @@
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// One float32 operation an element. Shapes are broadcast as in PyTorch: aligned at the last axis, extents of 1 repeat.
+/// One float32 operation per element. Shapes are broadcast as in PyTorch: aligned at the last axis, extents of 1
+/// repeat.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
-/// The same with a number, rounded to float32 before.
+/// The same with a number, which is first rounded to float32.
 Tensor add(const Tensor& a, double b);
 Tensor sub(const Tensor& a, double b);
 Tensor sub(double a, const Tensor& b);

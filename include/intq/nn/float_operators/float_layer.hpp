@@ -25,7 +25,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// What a layer computes, whatever its weight and bias are.
 struct FloatLayerSpec {
     kernels::FloatConv2dSpec conv{};  // without its weight and bias
-    /// From the layer's weight to that of the convolution; null where they are the same.
+    /// From the layer's weight to the convolution's weight; null where they are the same.
     Tensor (*to_conv_weight)(const Tensor& weight, index_t groups) = nullptr;
 
     friend bool operator==(const FloatLayerSpec&, const FloatLayerSpec&) = default;
@@ -38,7 +38,7 @@ struct FloatLayerSpec {
 /// Memory   the packed weight, and the tensors that it was made from
 class PackedFloatLayer {
 public:
-    /// Weight and bias are kept to be compared with others. They must not change as long as the object is asked.
+    /// Weight and bias are kept to be compared with others. They must not change while the object is in use.
     ///
     /// @param bias  (O), or undefined
     PackedFloatLayer(const FloatLayerSpec& spec, const Tensor& weight, const Tensor& bias, Size2d input_size);
@@ -55,7 +55,7 @@ public:
     void run(const Tensor& x, Tensor& y) const;
 
 private:
-    /// What layers share that differ in the size of their input alone.
+    /// The part shared by layers that differ only in the size of their input.
     struct Weights {
         FloatLayerSpec spec;
         const program::FloatKernels* backend;
@@ -75,8 +75,8 @@ namespace detail {
 /// y = x * weight + bias for images in channels_last.
 ///
 /// @param y      (N, O, H', W'), channels_last
-/// @param cache  of the layer: what it holds is run again where it serves, and otherwise replaced; null: all is packed
-///               and forgotten
+/// @param cache  of the layer: a packed layer that still serves is run again, and otherwise replaced; null: nothing is
+///               kept
 void run_float_layer(const FloatLayerSpec& spec, const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y,
                      FloatLayerCache* cache);
 
@@ -99,7 +99,7 @@ namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
-/// Memory of `size` bytes as the kernels want it.
+/// Memory of `size` bytes aligned as the kernels require.
 INTQ_INLINE Tensor aligned_bytes(index_t size) { return Tensor::empty(Shape(size), DType::int8); }
 INTQ_INLINE Workspace workspace_of(Tensor& bytes) { return {bytes.data(), bytes.bytes()}; }
 

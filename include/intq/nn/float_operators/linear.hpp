@@ -17,8 +17,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param x       (…, I), row_major, rank 1 to max_rank
 /// @param weight  (O, I)
 /// @param bias    (O), or undefined
-/// @param cache   of a layer that is called again: packed weights are kept there, and served while their values stay;
-///                null: they are packed and forgotten
+/// @param cache   of a layer that is called again: keeps packed weights while their values stay; null: nothing is kept
 ///
 /// Result   as kernels::run_float_conv2d on simd::default_backend: other last bits on other backends
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, FloatLayerCache* cache = nullptr);
@@ -51,7 +50,7 @@ INTQ_INLINE Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& b
     if (detail::is_of_shapes(x, weight, bias)) return x.expect_dtype("view", DType::float32), Tensor::of_shape(shape);
     Tensor y = Tensor::empty(shape);
     if (y.size() == 0) return y;
-    // Each row of features is an image of one pixel: both layouts are one.
+    // Each row of features is an image of one pixel: both layouts are the same.
     const index_t rows = y.size() / out_features;
     Tensor images = y.reshape(Shape(rows, out_features, 1, 1));
     FloatLayerSpec spec;

@@ -19,13 +19,13 @@ struct LstmWeights {
     Tensor weight_ih, weight_hh, bias_ih, bias_hh;
 };
 
-/// The outputs of all steps (L, N, H), and the state behind the last one, (N, H) each.
+/// The outputs of all steps (L, N, H), and the state after the last one, (N, H) each.
 struct LstmResult {
     Tensor output, h, c;
 };
 
-/// What the steps computed, as the backward pass needs it: the gates behind their functions (L, N, 4·H) in the order
-/// of the weights, and the cells (L, N, H).
+/// What the steps computed, as the backward pass needs it: the gates after their functions (L, N, 4·H) in the order of
+/// the weights, and the cells (L, N, H).
 struct LstmTrace {
     Tensor gates, cells;
 };
@@ -55,7 +55,7 @@ void check_lstm_state(const Tensor& state, index_t batch, index_t width);
 /// @param reverse     from the last step to the first; output[t] still belongs to x[t]
 /// @param trace       optional
 ///
-/// Result   gates in double, h and c rounded once a step
+/// Result   gates in double, h and c rounded once per step
 template <class T, class ProductX, class ProductH>
 LstmResult lstm_layer_of(const Tensor& x, index_t width, const ProductX& product_x, const ProductH& product_h, Tensor h,
                          Tensor c, bool reverse = false, LstmTrace* trace = nullptr) {
@@ -114,7 +114,7 @@ LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Ten
         std::move(c), reverse, trace);
 }
 
-/// The same of float32 tensors, with the products of linear().
+/// The same for float32 tensors, with the products of linear().
 LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse = false);
 
 }  // namespace INTQ_HOSTED_ABI

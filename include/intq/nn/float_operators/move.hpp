@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Operators that move elements: flatten, reshape, permute, slice, select, split, chunk, cat, pad, expand. Long
-// because a family of operators stands in one file. Layer: nn (docs/design.md section 6).
+// because one file holds a family of operators. Layer: nn (docs/design.md section 6).
 //
 // Any dtype; results are row_major; per-tensor qparams stay.
 #ifndef INTQ_NN_FLOAT_OPERATORS_MOVE_HPP
@@ -20,7 +20,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// Joins the axes start_axis to end_axis (inclusive; negative ones count from the end).
 Tensor flatten(const Tensor& x, int start_axis = 1, int end_axis = -1);
 
-/// The same elements in row_major order; one extent may be -1, which is what is left.
+/// The same elements in row_major order; one extent may be -1: it is inferred.
 Tensor reshape(const Tensor& x, std::span<const index_t> extents);
 /// Throws for extents that no tensor can take.
 void check_reshape(std::span<const index_t> extents);
@@ -30,7 +30,7 @@ Tensor permute(const Tensor& x, std::span<const index_t> axes);
 Tensor transpose(const Tensor& x, int axis0, int axis1);
 /// The axes of a permute counted from the front. Throws where they are not all axes, each once.
 ///
-/// @param shape  that they are axes of, for messages; null where it is not known
+/// @param shape  whose axes they are, for messages; null where it is not known
 std::vector<int> permuted_axes(std::span<const index_t> axes, const Shape* shape = nullptr);
 
 /// Elements start, start + step, … before stop along an axis, counted and clamped as Python's slices are. A negative
@@ -66,7 +66,7 @@ Tensor pad(const Tensor& x, std::span<const index_t> padding, double value = 0.0
 constexpr const char* name_of(PadMode mode) noexcept {
     return mode == PadMode::constant ? "constant" : mode == PadMode::reflect ? "reflect" : "replicate";
 }
-/// @throws Error for a word that is none of them
+/// @throws Error for any other word
 PadMode pad_mode_of(std::string_view word);
 
 /// Elements of the tensor itself before and behind its axes, counted as above. Of any type.
@@ -199,7 +199,7 @@ INTQ_INLINE Tensor transpose(const Tensor& x, int axis0, int axis1) {
 
 INTQ_INLINE SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step) {
     if (step == 0) throw Error("slice: the step must not be 0");
-    // Backwards the places are one less: the last element is the first that can be, and -1 the last that stops.
+    // Backwards, the places are one lower: the last element is the first that can be, and -1 the last that stops.
     const index_t low = step > 0 ? 0 : -1;
     const auto inside = [=](index_t at) { return std::clamp<index_t>(at < 0 ? at + extent : at, low, extent + low); };
     const index_t first = inside(start), last = inside(stop);
@@ -328,7 +328,7 @@ INTQ_INLINE Tensor take_along(const Tensor& x, int axis, std::span<const index_t
     return y;
 }
 
-/// A tensor of one value: codes of 0, which is on every grid, or real numbers.
+/// A tensor of one value: codes of 0, which is on every grid, or real values.
 INTQ_INLINE Tensor padding_of(const Tensor& x, const Shape& shape, double value) {
     if (x.dtype() == DType::float32) {
         Tensor y = is_of_shapes(x) ? Tensor::of_shape(shape) : Tensor::full(shape, static_cast<float>(value));

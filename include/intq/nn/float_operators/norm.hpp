@@ -51,7 +51,7 @@ Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const
 ///
 ///     y = (x - mean) / sqrt(variance + eps) · weight + bias
 ///
-/// @param weight, bias  of the shape of those axes, or undefined for 1 and 0
+/// @param weight, bias  with the shape of those axes, or undefined for 1 and 0
 ///
 /// Result   in double, rounded once
 Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps);
@@ -158,7 +158,7 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
         for (std::size_t i = 0; i < length; ++i) mean += static_cast<double>(from[first + i]) / count;
         for (std::size_t i = 0; i < length; ++i) {
             const double distance = static_cast<double>(from[first + i]) - mean;
-            variance += distance * distance / count;  // a quotient feeds the sum: nothing to contract
+            variance += distance * distance / count;  // the sum takes a quotient: nothing to contract
         }
         for (std::size_t i = 0; i < length; ++i) {
             const double gamma = weight.defined() ? static_cast<double>(weight.flat<float>()[i]) : 1.0;

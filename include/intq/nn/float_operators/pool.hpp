@@ -21,7 +21,7 @@ Tensor max_pool2d(const Tensor& x, const Window2d& window);
 /// Mean of each window, padding as zeros; PoolDivisor says whether padding counts in the divisor.
 ///
 /// @param x       (N, C, H, W), row_major
-/// @param window  a dilated one too, which PyTorch does not have and ONNX does
+/// @param window  may be dilated, as in ONNX but not in PyTorch
 Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor = PoolDivisor::kernel_cells);
 
 /// The cells from which an average is made, and its divisor.
@@ -32,8 +32,8 @@ struct AverageWindow {
 };
 Tensor avg_pool2d(const Tensor& x, const AverageWindow& average);
 
-/// The window of a pool in ceil mode: padding at the ends so that a rest of the image has a window too, which starts in
-/// the image or in the padding before it.
+/// The window of a pool in ceil mode: padding at the ends gives the rest of the image a window too, which starts in the
+/// image or in the padding before it.
 ///
 ///     out = ceil((in + padding - dilation·(kernel - 1) - 1) / stride) + 1, one less where the last window would start
 ///           behind the image
@@ -42,7 +42,7 @@ Tensor avg_pool2d(const Tensor& x, const AverageWindow& average);
 /// Source PyTorch, pooling_output_shape; ONNX since opset 19
 Window2d ceil_window(const Window2d& window, Size2d in) noexcept;
 
-/// An average in ceil mode: padding of the model counts as it did, and what a window reaches beyond it does not.
+/// An average in ceil mode: the model's padding counts as before, and cells beyond it do not.
 AverageWindow ceil_average(const AverageWindow& average, Size2d in) noexcept;
 
 /// pool() of (N, C, L) as images of one row.
@@ -82,17 +82,17 @@ void check_pool(const Tensor& x, const Window2d& window, OpKind op);
 
 }  // namespace detail
 
-/// The cells under an output of avg_pool2d.
+/// The cells of the window of an output of avg_pool2d.
 WindowCells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept;
 
-/// What the average of an output divides by.
+/// The divisor of an output's average.
 index_t window_divisor(const AverageWindow& average, Size2d in, index_t i, index_t j) noexcept;
 
-/// The cells under an output of adaptive_avg_pool2d.
+/// The cells of the window of an output of adaptive_avg_pool2d.
 WindowCells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept;
 
-/// The place in its plane of the first largest element under an output of max_pool2d, or of the last NaN; -1 where
-/// the window holds no cell of the image.
+/// The place in its plane of the first largest element in the window of an output of max_pool2d, or of the last NaN; -1
+/// where the window holds no cell of the image.
 template <class T>
 index_t largest_cell(const T* plane, const Window2d& window, Size2d in, index_t i, index_t j) noexcept {
     index_t best = -1;
@@ -169,7 +169,7 @@ INTQ_INLINE WindowCells adaptive_cells(Size2d in, Size2d out, index_t i, index_t
 
 namespace detail {
 
-/// The shape of a pool's output. The first window and the last are those that may see no cell of the image.
+/// The shape of a pool's output. The first window and the last may see no cell of the image.
 INTQ_INLINE Tensor pooled_shape(const Tensor& x, const Shape& shape, const Window2d& window, const char* refusal) {
     x.expect_dtype("flat", DType::float32);
     const Size2d in{x.extent(2), x.extent(3)};

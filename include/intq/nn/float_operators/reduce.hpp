@@ -11,7 +11,7 @@
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The sum along axes; without axes over all elements.
+/// The sum along axes, or over all elements without axes.
 ///
 /// @param keepdim  whether the axes stay, with extent 1
 ///

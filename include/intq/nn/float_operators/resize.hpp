@@ -28,7 +28,7 @@ struct ScaleFactor {
 
 /// Either the size of the result or the factors; with factors the size is fl(in · factor).
 ///
-/// Where a factor is given, an output cell lies at d / factor and not at d · in / out, as in PyTorch unless
+/// With a factor, an output cell lies at d / factor and not at d · in / out, as in PyTorch unless
 /// recompute_scale_factor is set; the two differ where in · factor is not an integer. The cells are those of
 /// arith::resize_tap(), by the rule of the factor's origin.
 struct InterpolateOptions {
@@ -44,7 +44,7 @@ Resize resize_rule(const std::string& mode, bool align_corners);
 /// The scales of the two axes, as the table of a resize takes them.
 arith::ResizeScales resize_scales(const InterpolateOptions& options);
 
-/// Throws for options that no image can have: a size and a factor or none of them, an extent that is not from 1 to
+/// Throws for options that fit no image: both a size and a factor or neither, an extent outside 1 to
 /// arith::largest_resized, a factor that is not positive and finite.
 void check_interpolate_options(const InterpolateOptions& options);
 
@@ -65,13 +65,13 @@ Size2d interpolated_size(const InterpolateOptions& options, Size2d in);
 /// Result   bilinear in double, rounded once; nearest copies, and keeps per-tensor qparams
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
-/// The cells around an output cell along one axis, and the part of the second.
+/// The cells around an output cell along one axis, and the share of the second.
 struct Tap {
     index_t first, second;
     double weight;
 };
 
-/// Of each row and each column of the result.
+/// The taps of each row and each column of the result.
 struct Taps {
     std::vector<Tap> rows, columns;
 };
@@ -103,7 +103,7 @@ INTQ_INLINE double real_position(Resize rule, index_t d, index_t in, index_t out
     return (std::max)(arith::dmul(at + 0.5, from / to) - 0.5, 0.0);
 }
 
-// Along one axis. Nearest cells are those of the codes.
+// Along one axis. Nearest cells are the same as for codes.
 INTQ_INLINE std::vector<Tap> real_taps(Resize rule, index_t in, index_t out, const arith::ResizeScale& scale) {
     std::vector<Tap> taps;
     for (index_t d = 0; d < out; ++d) {

@@ -19,7 +19,7 @@ struct UnaryRow {
     double default_parameter = 1.0;
 };
 
-/// One row a function; arith/unary.hpp has the formulas, for these as for tables of codes.
+/// One row per function; arith/unary.hpp has the formulas, for these as for tables of codes.
 inline constexpr UnaryRow unary_rows[] = {
     {TableFunction::sigmoid, "sigmoid", "Sigmoid"},
     {TableFunction::tanh, "tanh", "Tanh"},

@@ -42,7 +42,7 @@ inline constexpr Function softmax_function{"softmax", &detail::evaluate_softmax}
 inline constexpr Function sum_function{"sum", &detail::evaluate_sum};
 inline constexpr Function mean_function{"mean", &detail::evaluate_mean};
 
-/// Of two tensors, broadcast as in PyTorch, of a tensor and a number, or of two numbers.
+/// Of two tensors, broadcast as in PyTorch; of a tensor and a number; or of two numbers.
 Value add(const Value& a, const Value& b);
 Value sub(const Value& a, const Value& b);
 Value mul(const Value& a, const Value& b);
@@ -57,10 +57,10 @@ Value matmul(const Value& a, const Value& b);
 Value linear(const Value& x, const Value& weight, const Value& bias = {});
 Value relu(const Value& x);
 Value relu6(const Value& x);
-/// min(max(x, low), high); none for a limit that there is not.
+/// min(max(x, low), high); none for no limit.
 Value clamp(const Value& x, const Value& low, const Value& high);
 Value softmax(const Value& x, int axis);
-/// Along axes, which become 1 with keepdim and go without; no axes: over all elements.
+/// Along axes, which are dropped, or become 1 with keepdim; no axes: over all elements.
 Value sum(const Value& x, std::initializer_list<index_t> axes = {}, bool keepdim = false);
 Value mean(const Value& x, std::initializer_list<index_t> axes = {}, bool keepdim = false);
 
@@ -86,7 +86,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Of two numbers, an integer where both are.
+/// Of two numbers; an integer where both are integers.
 template <class Operation> Value of_numbers(const Arguments& arguments, const Operation& operation) {
     if (arguments[0].is_integer() && arguments[1].is_integer())
         return operation(arguments[0].integer(), arguments[1].integer());

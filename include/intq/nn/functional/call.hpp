@@ -22,7 +22,7 @@ namespace detail {
 
 Value call_values(const Function& function, std::span<const Value> values);
 Value call_method_values(const Function& function, std::span<const Value> values);
-/// Throws where a wrapped function is given another number of arguments than it takes.
+/// Throws where a wrapped function is called with the wrong number of arguments.
 void check_argument_count(const char* function, std::size_t given, std::size_t expected);
 
 }  // namespace detail
@@ -47,7 +47,7 @@ template <std::size_t Size> struct FunctionName {
     }
 };
 
-/// Makes a function that a trace does not look into: one call_function node of this name, whatever it does inside.
+/// Makes a function opaque to tracing: one call_function node of this name, whatever it does inside.
 ///
 ///     Tensor compute_softsign(const Tensor& x);
 ///     inline constexpr nn::Wrapped<"softsign", &compute_softsign> softsign;      // softsign(x) on any Value
@@ -88,7 +88,7 @@ private:
     static constexpr Function record_{name.text, &evaluate};
 };
 
-/// The integers of a tuple, or one integer; nothing for none.
+/// The integers of a tuple, or one integer; empty for none.
 std::vector<index_t> integers_of(const Value& value);
 
 namespace detail {
@@ -116,7 +116,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The first tensor of codes that carry their scale, also inside tuples; null without one.
+/// The first tensor of codes that carry their scale, also inside tuples; null if there is none.
 INTQ_INLINE const Tensor* find_codes(std::span<const Value> values) {
     for (const Value& value : values) {
         if (value.is_tensor() && value.tensor().dtype() != DType::float32 && value.tensor().qparams())
@@ -127,7 +127,7 @@ INTQ_INLINE const Tensor* find_codes(std::span<const Value> values) {
     return nullptr;
 }
 
-/// Evaluates. Only a function that moves values has codes of the same scale for codes.
+/// Evaluates. Only a function that moves values returns codes of the same scale for codes.
 INTQ_INLINE Value evaluate(const Function& function, std::span<const Value> values) {
     const Tensor* codes = find_codes(values);
     if (codes == nullptr) return function.evaluate(values);

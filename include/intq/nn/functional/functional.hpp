@@ -3,7 +3,7 @@
 // Functions on Values that a graph can name. Layer: nn.
 //
 // On tensors they compute; on a proxy they record a call_function node. The same functions are the methods that a
-// call_method node can name. nn/float_operators/ has the float loops, which are declared here too.
+// call_method node can name. nn/float_operators/ has the float loops, also declared here.
 #ifndef INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP
 #define INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP
 

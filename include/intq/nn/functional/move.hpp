@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Functions on Values that move elements or take some: cat, flatten, reshape, permute, slice, split, pad, interpolate,
+// Functions on Values that move or select elements: cat, flatten, reshape, permute, slice, split, pad, interpolate,
 // embedding. Layer: nn.
 #ifndef INTQ_NN_FUNCTIONAL_MOVE_HPP
 #define INTQ_NN_FUNCTIONAL_MOVE_HPP
@@ -21,13 +21,13 @@ namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
 /// The integers of argument `first`, a tuple, or of the arguments from it on: as methods, reshape, view and permute
-/// take a tuple or the numbers one by one.
+/// take either form.
 std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first);
 
 /// Where a slice without a stop ends: beyond the last element, and backwards before the first.
 index_t slice_stop(index_t step);
 
-/// What the arguments of interpolate say.
+/// The options in the arguments of interpolate.
 float_operators::InterpolateOptions interpolate_options(const Arguments& arguments);
 
 namespace detail {
@@ -63,35 +63,35 @@ inline constexpr Function pad_function{"pad", &detail::evaluate_pad};
 inline constexpr Function interpolate_function{"interpolate", &detail::evaluate_interpolate};
 inline constexpr Function embedding_function{"embedding", &detail::evaluate_embedding};
 
-/// The extents of a tensor as a tuple of integers, or that of one axis; a negative axis counts from the end. While a
-/// model is traced they are values of the graph, with which add, sub, mul and floordiv compute: PyTorch's x.size(0).
+/// The extents of a tensor as a tuple of integers, or the extent of one axis; a negative axis counts from the end.
+/// During tracing they are values of the graph, with which add, sub, mul and floordiv compute: PyTorch's x.size(0).
 Value size(const Value& x);
 Value size(const Value& x, int axis);
 /// Concatenation of a tuple of tensors.
 Value cat(const Value::Tuple& parts, int axis = 0);
 /// As PyTorch's: the axes from start_axis on become one.
 Value flatten(const Value& x, int start_axis = 0, int end_axis = -1);
-/// One extent may be -1: what is left.
+/// One extent may be -1: it is inferred.
 Value reshape(const Value& x, std::initializer_list<index_t> shape);
-/// The same with extents that are values: reshape(x, {size(x, 0), -1}).
+/// The same with extents that are Values: reshape(x, {size(x, 0), -1}).
 Value reshape(const Value& x, const Value::Tuple& shape);
 Value permute(const Value& x, std::initializer_list<index_t> axes);
 Value transpose(const Value& x, int axis0, int axis1);
 /// x[…, start:stop:step, …] at an axis; a stop of none is the end, and with a negative step the front.
 Value slice(const Value& x, int axis, index_t start, const Value& stop = {}, index_t step = 1);
-/// A tuple of pieces of `size`; or of the sizes of a tuple. Take its items with [i].
+/// A tuple of pieces of `size`, or of the sizes in a tuple. Take its items with [i].
 Value split(const Value& x, const Value& size, int axis = 0);
 /// A tuple of at most `chunks` equal pieces.
 Value chunk(const Value& x, index_t chunks, int axis = 0);
-/// Constant padding; the numbers count from the last axis, two an axis.
+/// Constant padding; the numbers count from the last axis, two per axis.
 Value pad(const Value& x, std::initializer_list<index_t> padding, double value = 0.0);
 /// Padding with elements of the tensor itself.
 ///
 /// @param mode  "reflect" or "replicate"
 Value pad(const Value& x, std::initializer_list<index_t> padding, const std::string& mode);
-/// The mode that the arguments of a call of pad say.
+/// The mode in the arguments of a call of pad.
 PadMode pad_mode(const Arguments& arguments);
-/// @param size, scale_factor  a number or a tuple of height and width; one of them none
+/// @param size, scale_factor  a number or a tuple of height and width; one of them is none
 /// @param mode  nearest, nearest-exact or bilinear
 Value interpolate(const Value& x, const Value& size, const Value& scale_factor = {},
                   const std::string& mode = "nearest", bool align_corners = false);

@@ -45,7 +45,7 @@ private:
 /// ConvReLU2d, ConvReLU62d, ConvAdd2d, ConvAddReLU2d, ConvAddReLU62d.
 using FusedConv2d = Fused<Conv2d>;
 
-/// Padding along one axis. One number is that of both ends; {k - 1, 0} is that of a causal convolution.
+/// Padding along one axis. One number pads both ends; {k - 1, 0} makes a causal convolution.
 struct Padding1d {
     index_t before = 0, behind = 0;
     constexpr Padding1d(index_t both_ends = 0) noexcept : before(both_ends), behind(both_ends) {}
@@ -152,7 +152,7 @@ private:
 
 namespace detail {
 
-/// Throws for a window that cannot be, and channels that cannot be split into groups.
+/// Throws for an impossible window, and channels that cannot be split into groups.
 void check_conv_options(const char* type, index_t in_channels, index_t out_channels, index_t groups,
                         const Window2d& window);
 

@@ -46,7 +46,7 @@ private:
 struct ConvTranspose3dOptions {
     index_t in_channels = 1;
     index_t out_channels = 1;
-    DepthWindow depth{};  // the padding is cut off, as that of the window
+    DepthWindow depth{};  // its padding is cut off, as the window's is
     Window2d window{};
     index_t depth_padding = 0;  // of the output
     Size2d output_padding{0, 0};
@@ -55,7 +55,7 @@ struct ConvTranspose3dOptions {
 };
 
 /// Transposed convolution on (N, C, D, H, W). Parameters: weight (C, O/groups, KD, KH, KW) and, with a bias, bias (O).
-/// It has no integer form, as Conv3d has none.
+/// Like Conv3d, it has no integer form.
 class ConvTranspose3d : public Cloneable<ConvTranspose3d, Weighted> {
 public:
     explicit ConvTranspose3d(const ConvTranspose3dOptions& options);

@@ -41,7 +41,7 @@ public:
     Value mean(const Value& a, std::initializer_list<index_t> axes = {}, bool keepdim = false);
 };
 
-/// The method calls on whatever module stands in a slot: it may have been replaced.
+/// The method calls whatever module is in a slot, which may have been replaced.
 template <class... Arguments>
 Value call_float(const Module& parent, std::string_view name, std::string_view method, const Arguments&... arguments) {
     const std::array<Value, sizeof...(Arguments)> values{Value(arguments)...};

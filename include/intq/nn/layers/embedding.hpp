@@ -16,8 +16,8 @@ struct EmbeddingOptions {
     index_t embedding_dim = 1;
 };
 
-/// Rows of a table by int32 or int64 ids. Parameter: weight (num_embeddings, embedding_dim), which begins
-/// with normal numbers (initial_normal()).
+/// Rows of a table by int32 or int64 ids. Parameter: weight (num_embeddings, embedding_dim), initialized with normal
+/// numbers (initial_normal()).
 class Embedding : public Cloneable<Embedding> {
 public:
     explicit Embedding(const EmbeddingOptions& options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a layer keeps of the operators that were fused into it. Layer: nn (docs/design.md section 6).
+// A layer's record of the operators that were fused into it. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_FUSION_HPP
 #define INTQ_NN_LAYERS_FUSION_HPP
 
@@ -12,15 +12,15 @@
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What follows the product inside a fused layer: a batch norm that was not folded, the addition of a second argument,
-/// then a clamp.
+/// The operators after the product inside a fused layer: a batch norm that was not folded, the addition of a second
+/// argument, then a clamp.
 struct Fusion {
     bool add = false;
     Activation activation = Activation::none;
     bool norm = false;
 };
 
-/// "", "ReLU", "AddReLU6", "BnReLU", …: what a fused layer's name says of it.
+/// "", "ReLU", "AddReLU6", "BnReLU", …: its part of a fused layer's name.
 std::string name_of(const Fusion& fusion);
 
 /// An operator that became part of a fused layer, as a qconfig mapping knows it.
@@ -38,10 +38,10 @@ public:
     FusedFrom(const FusedFrom& other);
     FusedFrom& operator=(const FusedFrom& other);
     virtual INTQ_INLINE ~FusedFrom();
-    /// The operators that this layer was fused from, in order; empty when it was not.
+    /// The operators that this layer was fused from, in order; empty when it was not fused.
     const std::vector<FusedMember>& members() const noexcept { return members_; }
-    /// The same with the names that they have where this layer stands in the slot `name`: a part of a model that was
-    /// fused before it became a part knows shorter ones.
+    /// The same with their full names where this layer is in the slot `name`: a part that was fused before it joined
+    /// the model has shorter names.
     std::vector<FusedMember> members_at(const std::string& name) const;
     void set_members(std::vector<FusedMember> members);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the parameters of new layers begin with. Layer: nn.
+// Initial parameters of new layers. Layer: nn.
 #ifndef INTQ_NN_LAYERS_INITIAL_WEIGHTS_HPP
 #define INTQ_NN_LAYERS_INITIAL_WEIGHTS_HPP
 
@@ -17,8 +17,8 @@ bool& skips_init_of_thread() noexcept;
 
 }  // namespace detail
 
-/// As long as it lives, layers that this thread makes begin with zeros and take nothing from the generator: for code
-/// that gives them their weights at once, as the imports do (torch.nn.utils.skip_init).
+/// While it lives, layers made on this thread begin with zeros and take nothing from the generator: for code that sets
+/// their weights at once, as the imports do (torch.nn.utils.skip_init).
 class SkipInitScope {
 public:
     SkipInitScope() : former_(detail::skips_init_of_thread()) { detail::skips_init_of_thread() = true; }
@@ -30,15 +30,15 @@ private:
     bool former_;
 };
 
-/// A tensor as PyTorch's convolutions and linear layers begin with (kaiming_uniform_ with a = √5), from the generator
-/// that manual_seed() sets. Its numbers are not PyTorch's.
+/// A tensor initialized as in PyTorch's convolutions and linear layers (kaiming_uniform_ with a = √5), from the
+/// generator that manual_seed() sets. Its numbers are not PyTorch's.
 ///
 ///     uniform in ±1/√fan_in
 ///
 /// @param fan_in  at least 1: the weights of one row of the weight, also for the bias; the hidden size for an LSTM
 Tensor initial_uniform(const Shape& shape, index_t fan_in);
 
-/// A tensor as PyTorch's embeddings begin with: normal, of mean 0 and deviation 1.
+/// A tensor initialized as in PyTorch's embeddings: normal, of mean 0 and deviation 1.
 ///
 /// Source   Marsaglia and Bray 1964: the polar method
 Tensor initial_normal(const Shape& shape);

@@ -19,7 +19,7 @@ struct LinearOptions {
 
 /// Linear layer on the last axis. Parameters: weight (O, I) and, with a bias, bias (O).
 ///
-/// With a batch norm fused into it, folded or not, it takes (N, C) alone: on other shapes a batch norm counts axis 1.
+/// With a batch norm fused into it, folded or not, it takes only (N, C): on other shapes a batch norm counts axis 1.
 class Linear : public Cloneable<Linear, Weighted> {
 public:
     explicit Linear(const LinearOptions& options);

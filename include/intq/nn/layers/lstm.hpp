@@ -32,11 +32,10 @@ struct LSTMOptions {
 ///     (output, (h_n, c_n)) = lstm(x[, (h_0, c_0)])
 ///
 /// x is (L, N, input_size), output (L, N, D·hidden_size), or N before L with batch_first; the states are
-/// (D·num_layers, N, hidden_size), and start as 0 where they are not given. D is 2 with bidirectional, else 1.
-/// Parameters: weight_ih_l<k> (4·H, I), weight_hh_l<k> (4·H, H), with a bias bias_ih_l<k> and bias_hh_l<k> (4·H), each
-/// with the suffix _reverse again for the way back. They begin uniform in ±1/√H (initial_uniform()). The gates are
-/// input, forget, cell, output.
-/// With dropout, the masks follow from the seed and from the buffer `calls`, as those of Dropout do.
+/// (D·num_layers, N, hidden_size), and default to 0. D is 2 with bidirectional, else 1. Parameters: weight_ih_l<k>
+/// (4·H, I), weight_hh_l<k> (4·H, H), with a bias bias_ih_l<k> and bias_hh_l<k> (4·H), each with the suffix _reverse
+/// again for the way back. Their initial values are uniform in ±1/√H (initial_uniform()). The gates are input, forget,
+/// cell, output. With dropout, the masks follow from the seed and the buffer `calls`, as in Dropout.
 class LSTM : public Cloneable<LSTM> {
 public:
     explicit LSTM(const LSTMOptions& options);
@@ -48,13 +47,13 @@ public:
     int output_count() const override { return 2; }
     const LSTMOptions& options() const noexcept { return options_; }
     index_t directions() const noexcept { return options_.bidirectional ? 2 : 1; }
-    /// "_l0", "_l0_reverse", "_l1", …: how the parameters of a layer and direction end.
+    /// "_l0", "_l0_reverse", "_l1", …: the suffix of the parameters of a layer and direction.
     static std::string suffix_of(index_t layer, index_t direction);
     float_operators::LstmWeights weights(index_t layer, index_t direction) const;
     INTQ_INLINE Value forward(Arguments arguments) override;
     /// Whether forward drops elements between the layers.
     bool is_dropping() const noexcept { return training() && options_.dropout != 0.0 && options_.num_layers > 1; }
-    /// What is dropped of the output of a layer in call number `call`, counted from 0.
+    /// The mask on the output of a layer in call number `call`, counted from 0.
     DropoutMask dropout_mask(std::int64_t call, index_t layer) const noexcept {
         return DropoutMask::of_call(options_.seed, call * options_.num_layers + layer, options_.dropout);
     }

@@ -48,7 +48,7 @@ struct DropoutMask {
     template <class T> T apply(T x, std::size_t i) const noexcept {
         return (random_bits(stream, i) >> 32) < kept_below ? static_cast<T>(static_cast<double>(x) / keep) : T{0};
     }
-    /// The same of a tensor's elements in row_major order; the result carries no qparams.
+    /// The same for a tensor's elements in row_major order; the result carries no qparams.
     template <class T> Tensor apply_to(const Tensor& x) const {
         Tensor y = x.contiguous().clone();
         y.set_qparams(std::nullopt);
@@ -56,7 +56,7 @@ struct DropoutMask {
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = apply(values[i], i);
         return y;
     }
-    /// The mask of call number `call` of a generator with a seed, where each element is dropped with probability p.
+    /// The mask of call number `call` for a seed, where each element is dropped with probability p.
     static DropoutMask of_call(std::uint64_t seed, std::int64_t call, double p) noexcept {
         return {random_bits(seed, static_cast<std::uint64_t>(call)),
                 static_cast<std::uint64_t>((1.0 - p) * 4294967296.0), 1.0 - p};
@@ -65,9 +65,9 @@ struct DropoutMask {
 
 /// In training each element is 0 with probability p and x/(1-p) otherwise; in evaluation x itself.
 ///
-/// The mask follows from the seed and from how often the layer was called: the buffer `calls` is the generator's whole
-/// state, so that training resumes to the same bits. A call that drops keeps its number on the tape as "call", so that
-/// its gradient finds the mask.
+/// The mask follows from the seed and the number of calls: the buffer `calls` is the generator's whole state, so
+/// training resumes to the same bits. A call that drops keeps its number on the tape as "call", so that its gradient
+/// finds the mask.
 class Dropout : public Cloneable<Dropout> {
 public:
     explicit Dropout(double p = 0.5, std::uint64_t seed = 0);

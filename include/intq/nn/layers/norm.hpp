@@ -31,8 +31,8 @@ struct BatchNormOptions {
 /// Batch normalization over the channels of (N, C, …). Parameters weight and bias, buffers running_mean and
 /// running_var, each (C).
 ///
-/// In evaluation the running statistics are used. In training those of the batch, and the running ones move:
-/// `v += momentum·(batch - v)`, with the variance divided by count - 1.
+/// In evaluation the running statistics are used. In training the batch's are used, and the running ones move: `v +=
+/// momentum·(batch - v)`, with the variance divided by count - 1.
 class BatchNorm : public Module, public FusedFrom {
 public:
     explicit BatchNorm(const BatchNormOptions& options);
@@ -43,12 +43,12 @@ public:
     /// Fused into it.
     virtual Activation activation() const { return Activation::none; }
 
-    /// A frozen one uses its running statistics and keeps them, in training too; train() does not thaw it.
+    /// A frozen layer uses its running statistics and keeps them, in training too; train() does not thaw it.
     void freeze_statistics(bool on = true) noexcept { frozen_ = on; }
     bool uses_batch_statistics() const noexcept { return training() && !frozen_; }
-    /// PyTorch's state has num_batches_tracked as well, which nothing here reads.
+    /// PyTorch's state has num_batches_tracked as well, which is never read here.
     INTQ_INLINE void adapt_state(std::vector<Named<Tensor>>& state) const override;
-    /// Refuses running statistics that no data has: NaN, infinity, a negative variance.
+    /// Refuses impossible running statistics: NaN, infinity, a negative variance.
     INTQ_INLINE void tensors_changed() override;
 
 protected:
@@ -94,7 +94,7 @@ protected:
 /// "BNReLU2d" for a relu behind "BatchNorm2d".
 std::string fused_norm_name(const std::string& norm, Activation activation);
 
-/// BNReLU2d, BNReLU62d and their kin: a batch norm with a clamp behind it.
+/// BNReLU2d, BNReLU62d and the like: a batch norm with a clamp behind it.
 ///
 /// @tparam Norm  BatchNorm1d, BatchNorm2d or BatchNorm3d
 template <class Norm> class FusedBatchNorm : public Cloneable<FusedBatchNorm<Norm>, Norm> {

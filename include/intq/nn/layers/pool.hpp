@@ -15,7 +15,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 class MaxPool2d : public Cloneable<MaxPool2d> {
 public:
-    /// @param ceil_mode  the rest of an image that the windows do not cover has one more
+    /// @param ceil_mode  one more window for the rest of an image that the windows do not cover
     explicit MaxPool2d(const Window2d& window, bool ceil_mode = false);
 
     std::string type_name() const override { return "MaxPool2d"; }
@@ -34,7 +34,7 @@ private:
 /// PoolDivisor::kernel_cells is PyTorch's count_include_pad = true.
 class AvgPool2d : public Cloneable<AvgPool2d> {
 public:
-    /// @param ceil_mode  as of MaxPool2d; what a window reaches beyond the padding counts in no divisor
+    /// @param ceil_mode  as of MaxPool2d; cells beyond the padding count in no divisor
     explicit AvgPool2d(const Window2d& window, PoolDivisor divisor = PoolDivisor::kernel_cells, bool ceil_mode = false);
 
     std::string type_name() const override { return "AvgPool2d"; }
@@ -75,7 +75,7 @@ struct PoolWindow1d {
     INTQ_INLINE Window2d on_rows() const noexcept;
 };
 
-/// The pools of (N, C, L), which are those of images of one row.
+/// The pools of (N, C, L), computed as pools of images of one row.
 class MaxPool1d : public Cloneable<MaxPool1d, MaxPool2d> {
 public:
     explicit MaxPool1d(const PoolWindow1d& window, bool ceil_mode = false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Weighted: what convolutions and Linear have in common, and what fusing adds to them. Layer: nn
-// (docs/design.md section 6).
+// Weighted: the common part of convolutions and Linear, with their fused operators. Layer: nn (docs/design.md section
+// 6).
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
@@ -23,7 +23,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// The parameters of a new layer begin as PyTorch's do (initial_uniform()).
 ///
-/// A call with a batch norm behind the product keeps on the tape what is in front of it: "product", and the "weight"
+/// A call with a batch norm behind the product keeps on the tape the batch norm's input, "product", and the "weight"
 /// that the product took.
 class Weighted : public Module, public FusedFrom {
 public:
@@ -41,9 +41,9 @@ public:
     void set_bias(Tensor bias);
     /// The batch norm behind the product, child "bn"; null where there is none.
     BatchNorm* norm() const;
-    /// Without effect where there is none.
+    /// No effect where there is none.
     virtual INTQ_INLINE void remove_norm();
-    /// Whether weight and bias hold a batch norm that was behind the product.
+    /// Whether weight and bias include a folded batch norm that was behind the product.
     bool has_folded_norm() const noexcept { return has_folded_norm_; }
     void set_folded_norm() noexcept { has_folded_norm_ = true; }
 
@@ -59,9 +59,9 @@ public:
 
     /// Product with another weight, and bias; no add, no activation. Several threads may call it.
     virtual Tensor apply(const Tensor& x, const Tensor& weight) const = 0;
-    /// What the last apply() packed and ran; null before the first. The next one runs it again, unless weight, bias or
-    /// backend are others by then; for another size of the input it takes the packed weight. Copies and clones of the
-    /// layer begin without.
+    /// The packed layer that the last apply() ran; null before the first. The next one runs it again unless weight,
+    /// bias or backend have changed; for another size of the input it takes the packed weight. Copies and clones of the
+    /// layer begin without it.
     std::shared_ptr<const float_operators::PackedFloatLayer> packed() const { return cache_.get(); }
 
 protected:
@@ -69,7 +69,7 @@ protected:
     void add_weight(const Shape& shape, bool has_bias, index_t out_channels);
     /// The weight that forward uses; a prepared layer fake-quantizes it.
     virtual INTQ_INLINE Tensor effective_weight(Arguments);
-    /// Where apply() keeps what it packs.
+    /// Where apply() keeps the packed layer.
     float_operators::FloatLayerCache& cache() const noexcept { return cache_; }
 
 private:

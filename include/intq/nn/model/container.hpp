@@ -27,14 +27,14 @@ public:
     INTQ_INLINE Value forward(Arguments arguments) override;
 };
 
-/// Slots without a forward: what a graph that was built by hand (an importer's) keeps its modules in.
+/// Slots without a forward, for the modules of a graph that was built by hand (an importer's).
 class ModuleDict : public Cloneable<ModuleDict> {
 public:
     std::string type_name() const override { return "ModuleDict"; }
     INTQ_INLINE Value forward(Arguments) override;
 };
 
-/// Adds a module at a qualified name below `root`; the parents that are missing become ModuleDicts.
+/// Adds a module at a qualified name below `root`; missing parents become ModuleDicts.
 void add_module(Module& root, const std::string& qualified_name, ModulePtr module);
 
 }  // namespace INTQ_HOSTED_ABI

@@ -51,7 +51,7 @@ template <class T> struct Named {
 ///         nn::Value forward(nn::Arguments x) override { return nn::relu(call("conv", x[0])); }
 ///     };
 ///
-/// What a module holds has a name, and is one of four things:
+/// Each thing that a module holds has a name, and is one of four kinds:
 ///
 /// | a         | holds                   | whose it is                                   | example                  |
 /// | --------- | ----------------------- | --------------------------------------------- | ------------------------ |
@@ -61,10 +61,10 @@ template <class T> struct Named {
 /// | attribute | a value of any C++ type | the library's, which remembers it there       | "qconfig"                |
 ///
 /// All keep the order in which they were added, except attributes. A copy of the object shares children and tensors;
-/// clone() makes a model of its own.
+/// clone() makes an independent model.
 ///
-/// Several threads may call one module at once where its forward changes nothing: so do all layers that are not in
-/// training, observe nothing and have no quantized part. Others need a clone each.
+/// Several threads may call one module at once where its forward changes nothing. This holds for all layers that are
+/// not in training, observe nothing and have no quantized part. Others need a clone per thread.
 class Module {
 public:
     virtual INTQ_INLINE ~Module();
@@ -76,7 +76,7 @@ public:
     virtual Value forward(Arguments arguments) = 0;
     /// A copy of this object that shares children and tensors; Cloneable implements it.
     virtual ModulePtr copy() const = 0;
-    /// Another method than forward, for modules that have some (FloatFunctional).
+    /// A method other than forward, for modules that have some (FloatFunctional).
     virtual INTQ_INLINE Value invoke(std::string_view method, Arguments arguments);
     /// The names that tracing gives to the inputs of a root module; their number is the number of inputs.
     virtual INTQ_INLINE std::vector<std::string> input_names() const;
@@ -86,15 +86,15 @@ public:
     virtual bool is_leaf() const { return false; }
     /// A method that is one node of a graph though the module itself is traced through: how a method is wrapped.
     virtual bool is_leaf_method(std::string_view) const { return false; }
-    /// Whether what reaches this module must have the same bits on every machine, because scales or codes are made of
-    /// it. The outermost module that is called asks all below it, and chooses the FloatSums of the call.
+    /// Whether values that reach this module must have the same bits on every machine, because scales or codes are
+    /// derived from them. The outermost module that is called asks all below it, and chooses the FloatSums of the call.
     virtual bool needs_reproducible_sums() const { return false; }
-    /// What to_string(module) shows of a module besides its type and children, in one line or several.
+    /// Shown by to_string(module) besides the type and children, in one line or several.
     virtual std::string extra_repr() const { return {}; }
-    /// Called by load_state_dict() before it checks anything, for a module that takes the state of a kin of another
-    /// kind: it changes the entries for itself and its children, whose names are relative to it.
+    /// Called by load_state_dict() before it checks anything, for a module that accepts the state of a related class:
+    /// it changes the entries for itself and its children, whose names are relative to it.
     virtual void adapt_state(std::vector<Named<Tensor>>& /*state*/) const {}
-    /// Called after load_state_dict() has written tensors of this module: for what is made from them once.
+    /// Called after load_state_dict() has written tensors of this module: for data that is derived from them once.
     virtual void tensors_changed() {}
 
     // --- calls: a call runs forward between the hooks, or is recorded -----------------------------------------------
@@ -108,7 +108,7 @@ public:
     template <class... Arguments> Value call(std::string_view slot, const Arguments&... arguments) {
         return (*child(slot))(arguments...);
     }
-    /// @param traced  hooks that are not called, since a graph calls what they call
+    /// @param traced  hooks that are not called, since the graph already has nodes for their calls
     Value dispatch(std::string_view method, std::span<const Value> arguments, HookRange traced = {});
 
     /// A function that is called before each call of this module, and may throw. It is a plain function, so that copies
@@ -120,8 +120,8 @@ public:
     /// A plain function, too, that is called with each call of this module and its result, and returns the result to
     /// use instead.
     ///
-    /// A trace calls it with a proxy, and what it calls becomes nodes behind the module's. A hook that returns the
-    /// proxy as it came only looks: it stays with the module, if that is a leaf, and sees the data when the graph runs.
+    /// A trace calls it with a proxy, and its calls become nodes behind the module's. A hook that returns the proxy
+    /// unchanged only looks: it stays with the module, if that is a leaf, and sees the data when the graph runs.
     using ForwardHook = Value (*)(Module& module, const ModuleCall& call, const Value& result);
     void add_forward_hook(ForwardHook hook);
     const std::vector<ForwardHook>& forward_hooks() const noexcept { return forward_hooks_; }
@@ -144,12 +144,12 @@ public:
     Module& find(std::string_view qualified_name);
     /// The shared pointer in the slot at a qualified name, which is not "".
     const ModulePtr& find_child(std::string_view qualified_name);
-    /// Puts another module into one slot; a module that stands in two slots stays in the other.
+    /// Puts another module into one slot; a module in two slots stays in the other.
     void replace_child(std::string_view qualified_name, ModulePtr module);
     void remove_child(std::string_view qualified_name);
     /// The parameter or buffer at a qualified name; null when there is none.
     Tensor* find_tensor(std::string_view qualified_name);
-    /// This module and all below, each once, parents first, with qualified names; this module's is `prefix`.
+    /// This module and all below, each once, parents first, with qualified names; this module's name is `prefix`.
     std::vector<Named<Module*>> named_modules(const std::string& prefix = "");
     /// Parameters and buffers of all modules with qualified names; the pointers stay valid until one is added.
     std::vector<Named<Tensor*>> named_parameters();
@@ -158,8 +158,9 @@ public:
     // --- tensors: training changes a parameter, and the module itself a buffer; no two have one name ----------------
 
     void add_parameter(std::string name, Tensor tensor);
-    /// @param is_persistent  whether it belongs to the state dictionary, as in PyTorch: not what PyTorch's layer lacks,
-    ///                       such as the count of a dropout. A checkpoint of a training holds all buffers.
+    /// @param is_persistent  whether it belongs to the state dictionary, as in PyTorch; false for buffers that
+    ///                       PyTorch's layer lacks, such as the count of a dropout. A training checkpoint holds all
+    ///                       buffers.
     void add_buffer(std::string name, Tensor tensor, bool is_persistent = true);
     /// Whether a parameter or buffer of this module belongs to the state dictionary.
     bool is_persistent(std::string_view name) const noexcept;
@@ -173,7 +174,7 @@ public:
 
     // --- properties: what the model's author says of it, which its traced, prepared and converted forms have too ----
 
-    /// Class names, a threshold, a version: PyTorch's preserved_attributes, except that none must be named to be kept.
+    /// Class names, a threshold, a version: like PyTorch's preserved_attributes, but all are kept without being listed.
     /// They are not in the state dictionary.
     void set_property(std::string name, Value value);
     const std::vector<Named<Value>>& properties() const noexcept { return properties_; }
@@ -183,7 +184,7 @@ public:
 
     // --- attributes: what layers of the library above this one remember of a module ---------------------------------
 
-    /// Copies and clones have it too; a graph that is traced from a model has not. An empty value takes it away.
+    /// Copies and clones have it too; a graph that is traced from a model has not. An empty value removes it.
     void set_attribute(const std::string& name, std::any value);
     /// Null where there is none of this type.
     template <class T> const T* attribute(const std::string& name) const {
@@ -201,7 +202,7 @@ protected:
     Module();
     Module(const Module& other);
     Module& operator=(const Module& other);
-    /// For modules whose children are those of others (GraphModule).
+    /// For modules whose children belong to others (GraphModule).
     void set_children(std::vector<Named<ModulePtr>> children);
 
 private:
@@ -224,7 +225,7 @@ private:
     bool training_ = true;
 };
 
-/// Gives `Derived` its copy(). `Base` is Module or a class derived from it.
+/// Implements copy() for `Derived`. `Base` is Module or a class derived from it.
 template <class Derived, class Base = Module> class Cloneable : public Base {
 public:
     using Base::Base;
@@ -243,17 +244,17 @@ public:
     bool is_leaf() const override { return true; }
 };
 
-/// The model that a function was given; throws an Error that names the function where the pointer is null.
+/// The model that was passed to a function; throws an Error that names the function where the pointer is null.
 const ModulePtr& given_model(const ModulePtr& model, const char* function);
 
-/// A model of its own: modules and tensors that were shared inside it are shared inside the clone.
+/// An independent model: modules and tensors that were shared inside it are shared inside the clone.
 ModulePtr clone(const Module& root);
 template <class T> std::shared_ptr<T> clone(const std::shared_ptr<T>& root) {
     return std::static_pointer_cast<T>(clone(static_cast<const Module&>(*root)));
 }
 
-/// Calls `visit` with what named_modules() lists, in its order, without making the list: the names of a chain of
-/// modules are together as long as the square of its depth. The name is valid during the call, in which `visit` must
+/// Calls `visit` for what named_modules() lists, in its order, without making the list: the total length of the names
+/// in a chain of modules grows with the square of its depth. The name is valid during the call, in which `visit` must
 /// not change slots.
 void for_each_module(Module& root, const std::function<void(const std::string& name, Module& module)>& visit);
 
@@ -266,7 +267,7 @@ private:
     std::optional<FloatSumsScope> scope_;
 };
 
-/// "prefix.name"; the name alone where there is no prefix.
+/// "prefix.name"; just the name where there is no prefix.
 std::string join_path(const std::string& prefix, const std::string& name);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -313,7 +314,7 @@ INTQ_INLINE ModulePtr clone(const Module& root) { return ModuleCloner()(root); }
 
 namespace detail {
 
-/// One path serves the whole walk: it grows by a name at a slot, and shrinks again behind it.
+/// One path serves the whole walk: it grows by a name at a slot, and shrinks again afterwards.
 template <class Visit>
 void visit_modules(Module& module, std::string& path, std::unordered_set<const Module*>& seen, const Visit& visit) {
     if (!seen.insert(&module).second) return;
@@ -386,7 +387,7 @@ INTQ_INLINE void Module::add_child(std::string name, ModulePtr module) {
 }
 
 INTQ_INLINE Named<ModulePtr>* Module::slot(std::string_view name) noexcept {
-    // A handful is compared sooner than a name is copied.
+    // Comparing a handful is faster than copying a name.
     if (children_.size() > 8) {
         const auto place = places_.find(std::string(name));
         return place == places_.end() ? nullptr : &children_[place->second];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Recorder: what a proxy asks when something is done to it; graph's tracer implements it. Layer: nn
-// (docs/design.md section 6).
+// Recorder: receives the operations on a proxy; graph's tracer implements it. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_MODEL_RECORDER_HPP
 #define INTQ_NN_MODEL_RECORDER_HPP
 
@@ -35,18 +34,18 @@ struct HookRange {
     bool is_empty() const noexcept { return first == last; }
 };
 
-/// Data was asked of a value that has none while a model is traced.
+/// Thrown when data is asked of a value that has none while a model is traced.
 class TracingError : public Error {
 public:
     using Error::Error;
 };
 
-/// Writes down the calls that are made on its proxies.
+/// Records the calls that are made on its proxies.
 class Recorder {
 public:
     virtual ~Recorder() = default;
 
-    /// Called instead of `module`'s method and its forward hooks, but for those in `traced`, when an argument holds a
+    /// Called instead of `module`'s method and its forward hooks, except those in `traced`, when an argument holds a
     /// proxy of this recorder.
     virtual Value record_module(Module& module, std::string_view method, std::span<const Value> arguments,
                                 HookRange traced) = 0;
@@ -57,7 +56,7 @@ public:
     virtual std::string current_module() const = 0;
 };
 
-/// A value that a model will have when it runs: output number `output` of what the recorder knows as `id`.
+/// A value that a model will have when it runs: output number `output` of the recorder's item `id`.
 struct Proxy {
     Recorder* recorder = nullptr;
     std::int64_t id = 0;

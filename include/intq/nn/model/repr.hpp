@@ -20,7 +20,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///     )
 std::string to_string(const Module& module);
 
-/// The fewest digits that give the number back: "0.1".
+/// The shortest form that reads back as the same number: "0.1".
 std::string repr_of(float number);
 
 /// One number as it is; "[]" for none, "[0.5, 2]" for several.

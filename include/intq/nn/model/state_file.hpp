@@ -11,11 +11,11 @@
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Writes the state dictionary of a model. PyTorch takes it for a model of the same layers and names:
+/// Writes the state dictionary of a model. PyTorch loads it into a model with the same layers and names:
 ///
 ///     model.load_state_dict(safetensors.torch.load_file(path))
 ///
-/// A module that stands in several places is written under the name of each, as PyTorch has it.
+/// A module in several places is written under the name of each, as in PyTorch.
 ///
 /// @throws Error as io::write_safetensors()
 void save_state_dict(Module& model, const std::filesystem::path& path);
@@ -26,7 +26,7 @@ void save_state_dict(const StateDict& state, const std::filesystem::path& path);
 /// @throws Error as io::read_safetensors(), and for more than max_rank axes
 StateDict read_state_dict(const std::filesystem::path& path);
 
-/// Gives a model the tensors of such a file, all or none of them.
+/// Loads the tensors of such a file into a model, all or none of them.
 ///
 /// @throws Error naming the file: as read_state_dict() and load_state_dict(), and where the names of one module have
 ///         different values
@@ -91,7 +91,7 @@ INTQ_INLINE StateDict under_first_names(const Module& model, const StateDict& st
 
 INTQ_INLINE void save_state_dict(const StateDict& state, const std::filesystem::path& path) {
     io::Safetensors file;
-    file.metadata["format"] = "pt";  // as PyTorch's files say, which some readers ask for
+    file.metadata["format"] = "pt";  // as in PyTorch's files; some readers require it
     for (const auto& item : state) file.arrays.push_back({item.name, to_array(item.value)});
     io::write_safetensors(path, file);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tape: what modules keep of a forward pass for the backward pass, while somebody records. Layer: nn
-// (docs/design.md section 6).
+// Tape: values that modules keep for the backward pass, while somebody records. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_MODEL_TAPE_HPP
 #define INTQ_NN_MODEL_TAPE_HPP
 
@@ -17,13 +16,13 @@ inline namespace INTQ_HOSTED_ABI {
 
 class Module;
 
-/// What a module kept of a call, by name.
+/// The values that a module kept of a call, by name.
 using KeptValues = std::map<std::string, Value, std::less<>>;
 
-/// What the modules of a forward pass keep for its backward pass, besides inputs and output.
+/// The values that the modules of a forward pass keep for its backward pass, besides inputs and output.
 ///
-/// A module keeps a value with keep_on_tape(). What the modules below it keep in the same call stands apart. Whoever
-/// records takes the values right after the call:
+/// A module keeps a value with keep_on_tape(). Values that the modules below it keep in the same call are separate.
+/// Whoever records takes the values right after the call:
 ///
 ///     nn::Tape tape;
 ///     const nn::TapeScope recording(&tape);
@@ -31,9 +30,9 @@ using KeptValues = std::map<std::string, Value, std::less<>>;
 ///     const nn::KeptValues kept = tape.take(dropout);
 class Tape {
 public:
-    /// Replaces what the module kept under this name.
+    /// Replaces the module's value of this name.
     void keep(const Module& module, std::string_view name, Value value);
-    /// What the module kept, which is then off the tape; empty where that is nothing.
+    /// Takes the module's values off the tape; empty where there are none.
     KeptValues take(const Module& module);
     /// Drops what nobody took.
     void clear() noexcept { kept_.clear(); }
@@ -49,10 +48,10 @@ Tape*& tape_of_thread() noexcept;
 
 }  // namespace detail
 
-/// What modules that are called by this thread keep values on; null unless a TapeScope lives.
+/// The tape for values of modules that this thread calls; null unless a TapeScope lives.
 inline Tape* current_tape() noexcept { return detail::tape_of_thread(); }
 
-/// Gives this thread a tape as long as the object lives; null for none.
+/// Sets this thread's tape while the object lives; null for none.
 class TapeScope {
 public:
     explicit TapeScope(Tape* tape) noexcept : former_(detail::tape_of_thread()) { detail::tape_of_thread() = tape; }
@@ -64,7 +63,7 @@ private:
     Tape* former_;
 };
 
-/// Keeps a value of a module's call on this thread's tape; without one nothing is kept.
+/// Keeps a value of a module's call on this thread's tape; without a tape nothing is kept.
 void keep_on_tape(const Module& module, std::string_view name, Value value);
 
 }  // namespace INTQ_HOSTED_ABI

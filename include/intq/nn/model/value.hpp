@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Value: what modules take and return. Layer: nn (docs/design.md section 6).
+// Value: the arguments and results of modules. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_MODEL_VALUE_HPP
 #define INTQ_NN_MODEL_VALUE_HPP
 
@@ -51,28 +51,28 @@ public:
     bool is_bool() const noexcept;
     bool is_text() const noexcept;
 
-    /// Each throws an Error that says what the value is instead; a TracingError for a proxy.
+    /// Each throws an Error that says what the value really is; a TracingError for a proxy.
     const Tensor& tensor() const;
     const Tuple& tuple() const;
     std::int64_t integer() const;
     const std::string& text() const;
     bool boolean() const;
     const Proxy& proxy() const;
-    /// A scalar, or the element of a float32 tensor that has one.
+    /// A scalar, or the only element of a float32 tensor.
     double number() const;
 
     /// The condition of an if: true for a number that is not 0.
     explicit operator bool() const;
 
-    /// An item of a tuple; of a tensor element `at` of axis 0. Of a proxy it records a getitem node. Negative numbers
-    /// count from the end. Defined in nn/functional/move.hpp.
+    /// An item of a tuple, or element `at` of axis 0 of a tensor. On a proxy it records a getitem node. Negative
+    /// numbers count from the end. Defined in nn/functional/move.hpp.
     Value operator[](std::int64_t at) const;
 
     /// "a tensor", "a tuple", … for messages.
     const char* kind_name() const noexcept;
 
 private:
-    /// What a scalar of a C++ type is kept as.
+    /// The type in which a scalar of a C++ type is kept.
     template <class T>
     using Kept = std::conditional_t<std::is_same_v<T, bool>, bool,
                                     std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
@@ -106,9 +106,9 @@ public:
     const Value& operator[](std::size_t i) const;
     const Tensor& tensor(std::size_t i) const;
     std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
-    /// Nothing where argument `i` is none or missing.
+    /// Empty where argument `i` is none or missing.
     std::optional<double> optional_number(std::size_t i) const;
-    /// Whether argument `i` is there and true.
+    /// Whether argument `i` is present and true.
     bool flag(std::size_t i) const;
 
 private:
