@@ -21,7 +21,7 @@
 #include "intq/graph/rewrite.hpp"
 #include "intq/graph/shared_modules.hpp"
 
-// The names of operators, and values that follow from shapes.
+// The names of operators, and values derived from shapes.
 #include "intq/graph/operator_rows.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/graph/shape_arithmetic.hpp"

@@ -21,9 +21,9 @@
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Nodes in an order in which they can run. A copy is a graph of its own.
+/// Nodes in an order in which they can run. A copy is independent.
 ///
-/// Threads may read one graph at once; one at a time changes it.
+/// Several threads may read one graph at once; only one at a time may change it.
 class Graph {
 public:
     Graph() = default;
@@ -35,13 +35,13 @@ public:
     /// Each adds a node at the insertion point, which is the end unless an InsertionPoint lives.
     Node& placeholder(const std::string& name, Argument default_value = {});
     Node& get_attr(const std::string& qualified_name);
-    /// @param name  of the node; by default that of the function
+    /// @param name  of the node; by default the function's
     Node& call_function(const nn::Function& function, ArgumentList args, const std::string& name = {});
     Node& call_module(const std::string& qualified_name, ArgumentList args, const std::string& method = "forward");
     Node& call_method(const nn::Function& function, ArgumentList args);
     Node& output(Argument value);
 
-    /// While it lives, new nodes are inserted at its place; later ones after earlier ones.
+    /// While it lives, new nodes are inserted at its place, in the order of their creation.
     class InsertionPoint;
     [[nodiscard]] InsertionPoint before(const Node& node);
     [[nodiscard]] InsertionPoint after(const Node& node);
@@ -59,7 +59,7 @@ public:
     void move_before(Node& node, const Node& place) { nodes_.splice(position(place), nodes_, position(node)); }
     /// Removes a node. Throws the Error that lists its users when it has some.
     void erase(Node& node);
-    /// Lets the users of `old` read `replacement`; not `replacement` itself, and only those that `filter` accepts.
+    /// Makes the users of `old` that `filter` accepts read `replacement`, except `replacement` itself.
     void replace_all_uses(Node& old, Node& replacement, const std::function<bool(const Node&)>& filter = {});
     /// Removes nodes without users, from the end, except placeholders and the output.
     void eliminate_dead_nodes();

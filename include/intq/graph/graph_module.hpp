@@ -19,20 +19,20 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// Every rewrite (fuse, prepare, convert) edits one: it replaces modules in slots and nodes in the graph.
 ///
-/// Threads may call one object as they may its modules; one at a time rewrites it.
+/// Several threads may call one object where they may call its modules; only one at a time may rewrite it.
 class GraphModule : public nn::Cloneable<GraphModule> {
 public:
     /// Takes over root's children, parameters, buffers and mode; they are shared with root, not copied. Throws what
     /// Graph::lint() finds.
     ///
-    /// @param constants  buffers that the graph reads and root does not have
+    /// @param constants  buffers that the graph reads and root lacks
     GraphModule(nn::Module& root, Graph graph, std::vector<nn::Named<Tensor>> constants = {});
 
     std::string type_name() const override { return "GraphModule"; }
     INTQ_INLINE std::vector<std::string> input_names() const override;
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
-    /// forward with a hook that sees every node's value, and one that may replace it. Whoever runs the graph runs it
+    /// forward with a hook that sees every node's value, and one that may replace it. Every run of the graph goes
     /// through here.
     virtual INTQ_INLINE nn::Value run(std::span<const nn::Value> inputs, const NodeHook& hook,
                                       const ValueHook& value_of = {});
@@ -51,20 +51,20 @@ private:
 class ShapeRecord {
 public:
     void add(const Node& node, const nn::Value& value);
-    /// Writes them into the nodes' outputs, once the run has come to its end.
+    /// Writes them into the nodes' outputs, once the run has ended.
     void write_to(Graph& graph) const;
 
 private:
     std::vector<std::vector<OutputInfo>> outputs_;  // by node, in the order of the graph
 };
 
-/// Writes the shapes and dtypes that the values have on these inputs into the nodes' outputs; where it fails, none. The
-/// float operators and layers of the library are not computed (Tensor::of_shape()). A module or function that asks for
-/// elements is called with zeros.
+/// Writes the shapes and dtypes that the values have on these inputs into the nodes' outputs; nothing is written on
+/// failure. The float operators and layers of the library are not computed (Tensor::of_shape()). A module or function
+/// that asks for elements is called with zeros.
 ///
-/// @return what the model gives, as shapes
+/// @return the model's output, as shapes
 ///
-/// Memory   none for the values, but for what is called with zeros
+/// Memory   none for the values, except where functions are called with zeros
 nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -124,7 +124,7 @@ INTQ_INLINE void ShapeRecord::write_to(Graph& graph) const {
 
 namespace detail {
 
-/// The value with `change` made of each of its tensors.
+/// The value with `change` applied to each of its tensors.
 template <class Change> nn::Value with_tensors(const nn::Value& value, const Change& change) {
     if (value.is_tensor()) {
         Tensor result = change(value.tensor());
@@ -149,7 +149,7 @@ INTQ_INLINE nn::Value zeros_of(const nn::Value& value) {
     });
 }
 
-/// The shapes of what a node gives.
+/// The shapes of a node's value.
 INTQ_INLINE nn::Value evaluate_shapes(const Node& node, nn::Module& root, const Interpreter::Values& values) {
     try {
         return shapes_of(Interpreter::evaluate(node, root, values));

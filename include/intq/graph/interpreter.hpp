@@ -21,10 +21,10 @@
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Called after each node with its value; loggers and shape recording hang here.
+/// Called after each node with its value; used by loggers and shape recording.
 using NodeHook = std::function<void(const Node& node, const nn::Value& value)>;
 
-/// Asked after each node for a value to go on with in place of its own; none: its own.
+/// Called after each node; may return a value that replaces the node's own; none: keep it.
 using ValueHook = std::function<std::optional<nn::Value>(const Node& node, const nn::Value& value)>;
 
 /// Runs float and prepared graphs. Integers are executed by a program, never here.
@@ -38,7 +38,7 @@ public:
     Interpreter(const Graph& graph, nn::Module& root) : graph_(graph), root_(root) {}
 
     void set_hook(NodeHook hook) { hook_ = std::move(hook); }
-    /// The node hook sees the value that takes the place of a node's own.
+    /// The node hook sees the value after any replacement.
     void set_value_hook(ValueHook hook) { value_hook_ = std::move(hook); }
 
     /// @param inputs  one for each placeholder in order; missing ones take their default
@@ -49,7 +49,7 @@ public:
     using Values = std::map<const Node*, nn::Value>;
     /// The arguments of a node from the values of the nodes before it.
     static std::vector<nn::Value> resolve(const ArgumentList& arguments, const Values& values);
-    /// What a node other than a placeholder gives, from the values of the nodes that it reads.
+    /// The value of a node other than a placeholder, from the values of the nodes that it reads.
     static nn::Value evaluate(const Node& node, nn::Module& root, const Values& values);
 
 private:
@@ -61,12 +61,12 @@ private:
     ValueHook value_hook_;
 };
 
-/// A run that goes node by node, for who looks at two runs side by side, or ends one run in several ways.
+/// A run that goes node by node, for looking at two runs side by side, or ending one run in several ways.
 ///
 ///     GraphRun run(graph, root, inputs);
 ///     while (!run.is_done()) look_at(run.next(), run.step());
 ///
-/// A copy goes on from the same node, and shares the tensors that were computed before it: what several runs begin with
+/// A copy goes on from the same node and shares the tensors computed before it, so a common beginning of several runs
 /// is computed once. A node is evaluated with the modules and weights that the root has at that moment.
 ///
 /// Memory   a value is dropped after its last use
@@ -75,7 +75,7 @@ public:
     /// Graph and root must outlive the run and its copies; the graph must not be edited meanwhile.
     ///
     /// @param inputs    one for each placeholder in order; missing ones take their default
-    /// @param evaluate  what a node other than a placeholder gives
+    /// @param evaluate  computes the value of a node other than a placeholder
     using Evaluate = nn::Value (*)(const Node& node, nn::Module& root, const Interpreter::Values& values);
     GraphRun(const Graph& graph, nn::Module& root, std::span<const nn::Value> inputs,
              Evaluate evaluate = &Interpreter::evaluate);
@@ -83,14 +83,14 @@ public:
     bool is_done() const noexcept;
     /// The node that step() evaluates.
     const Node& next() const;
-    /// What next() reads, as its module or function takes it.
+    /// The arguments of next(), as its module or function takes them.
     std::vector<nn::Value> arguments() const { return Interpreter::resolve(next().args(), values_); }
-    /// Evaluates next() and gives its value, which stays until the next step.
+    /// Evaluates next() and returns its value, which stays until the next step.
     ///
     /// @param value_of  may replace the value
     /// @param hook      sees the value that goes on
     const nn::Value& step(const ValueHook& value_of = {}, const NodeHook& hook = {});
-    /// Evaluates the nodes that are left, and gives the model's output.
+    /// Evaluates the remaining nodes, and returns the model's output.
     const nn::Value& finish();
 
 private:
@@ -98,7 +98,7 @@ private:
         const Graph* graph;
         nn::Module* root;
         std::vector<const Node*> nodes;                   // to the output
-        std::vector<std::vector<const Node*>> last_uses;  // by node: what nobody reads behind it
+        std::vector<std::vector<const Node*>> last_uses;  // by node: values that nobody reads after it
         std::vector<nn::Value> inputs;
         Evaluate evaluate;
     };

@@ -81,7 +81,7 @@ public:
     /// Null unless the argument is a list.
     const List* list() const noexcept { return std::get_if<List>(&content_); }
 
-    /// None unless the argument is a number; a bool is none.
+    /// None unless the argument is a number; a bool does not count.
     std::optional<double> number() const noexcept {
         if (const auto* real = std::get_if<double>(&content_)) return *real;
         if (const auto* integer = std::get_if<std::int64_t>(&content_)) return static_cast<double>(*integer);
@@ -107,7 +107,8 @@ private:
 
 using ArgumentList = Argument::List;
 
-/// What is known of one output after the graph has run: undefined dtype when it has not, or gave no tensor.
+/// What is known of one output after the graph has run; the dtype is undefined when it has not, or the output is no
+/// tensor.
 struct OutputInfo {
     Shape shape{};
     DType dtype = DType::none;
@@ -127,14 +128,13 @@ public:
 
     Op op() const noexcept { return op_; }
     const std::string& name() const noexcept { return name_; }
-    /// Placeholder: its name. get_attr: a tensor's, call_module: a module's qualified name. Functions: their name.
+    /// Placeholder: its name. get_attr: the tensor's qualified name. call_module: the module's. Functions: their name.
     const std::string& target() const noexcept { return target_; }
     void set_target(std::string target) { target_ = std::move(target); }
-    /// The method of a call_module node; "forward" mostly.
+    /// The method of a call_module node; usually "forward".
     const std::string& method() const noexcept { return method_; }
     void set_method(std::string method) { method_ = std::move(method); }
-    /// The forward hooks of a call_module node's module that are nodes of their own, so that the node does not call
-    /// them.
+    /// The forward hooks of a call_module node's module that are separate nodes, so that the node does not call them.
     nn::HookRange traced_hooks() const noexcept { return traced_hooks_; }
     void set_traced_hooks(nn::HookRange hooks) noexcept { traced_hooks_ = hooks; }
     /// The function of a call_function or call_method node, else null.
@@ -148,7 +148,7 @@ public:
     std::vector<Node*> operands() const;
     /// The nodes that read this one, each once.
     const std::vector<Node*>& users() const noexcept { return users_; }
-    /// Lets this node read `replacement` where it reads `old`.
+    /// Makes this node read `replacement` where it reads `old`.
     void replace_input(const Node& old, Node& replacement);
 
     /// At least one.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// What is true of an operator in every room: its spellings, its words in files, what it does with numbers, what suites
-// compare. Layer: graph.
+// The facts about an operator that every folder shares: spellings, words in files, effect on numbers, comparison by
+// suites. Layer: graph.
 //
-// Rows that point to kernels, gradients, importers and writers are in their rooms; tests/graph/operators_test.cpp
-// reports each room that lacks the row of an operator.
+// Rows that point to kernels, gradients, importers and writers are in their folders; tests/graph/operators_test.cpp
+// reports each folder that lacks an operator's row.
 #ifndef INTQ_GRAPH_OPERATOR_ROWS_HPP
 #define INTQ_GRAPH_OPERATOR_ROWS_HPP
 
@@ -17,7 +17,7 @@
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What the output of an operator holds, seen from its first input.
+/// The content of an operator's output, relative to its first input.
 enum class Numbers : std::uint8_t {
     computed,  // new numbers
     moved,     // the numbers of the input, in another place or shape
@@ -36,29 +36,29 @@ constexpr bool may_keep_grid(Numbers numbers) noexcept {
     return numbers != Numbers::computed && numbers != Numbers::averaged;
 }
 
-/// Whether the operator brings numbers of its own, which a grid of its input may not reach.
+/// Whether the operator brings its own numbers, which may lie outside the grid of its input.
 constexpr bool brings_numbers(Numbers numbers) noexcept {
     return numbers == Numbers::bounded || numbers == Numbers::filled;
 }
 
-/// Whether quantizing before the operator gives the codes of quantizing behind it.
+/// Whether quantizing before the operator yields the same codes as quantizing after it.
 constexpr bool passes_quantizers(Numbers numbers) noexcept { return moves_codes(numbers) || brings_numbers(numbers); }
 
-/// What an operator takes and returns in the models of numeric_suite::fx.
+/// The inputs and outputs of an operator in the models of numeric_suite::fx.
 enum class SuiteValues : std::uint8_t {
-    unknown,  // no shadow is made of it
+    unknown,  // it gets no shadow
     real,     // real values
     as_input  // real values or codes, as its input
 };
 
-/// All that is said of an operator by its name. The lists in it are words with a space between.
+/// Everything recorded about an operator under its name. Lists are words separated by spaces.
 struct OperatorRow {
     std::string_view name;
     std::string_view modules{};  // types, with the method where that is not forward: "FloatFunctional.add"
     std::string_view functions{};
     std::string_view methods{};
     std::string_view onnx{};           // the operators of ONNX: the first is written, all are read
-    std::string_view onnx_on_codes{};  // those of ONNX and ONNX Runtime on codes
+    std::string_view onnx_on_codes{};  // the same on codes, in ONNX and ONNX Runtime
     std::string_view tflite{};         // those of TFLite
     Numbers numbers = Numbers::computed;
     bool has_integer_form = true;  // a row of quantization/operators/operator_table.hpp
@@ -182,7 +182,7 @@ inline constexpr OperatorRow operator_rows[] = {
      .suite_values = SuiteValues::as_input, .is_compared_eager = true},
     {.name = "elu", .modules = "ELU", .functions = "elu", .methods = "elu", .onnx = "Elu",
      .suite_values = SuiteValues::as_input, .is_compared_eager = true},
-    // ONNX has no operator for it: x times its Sigmoid.
+    // No operator in ONNX: x times its Sigmoid.
     {.name = "silu", .modules = "SiLU", .functions = "silu", .methods = "silu", .onnx = "Mul",
      .suite_values = SuiteValues::as_input},
     {.name = "gelu", .modules = "GELU", .functions = "gelu", .methods = "gelu", .onnx = "Gelu",
@@ -206,7 +206,7 @@ constexpr const OperatorRow* find_operator_row(std::string_view name) noexcept {
     return nullptr;
 }
 
-/// What the operator of a name does with the numbers of its input; computed where no row has the name.
+/// The effect of a named operator on the numbers of its input; `computed` where no row has the name.
 constexpr Numbers numbers_of(std::string_view name) noexcept {
     const OperatorRow* const row = find_operator_row(name);
     return row == nullptr ? Numbers::computed : row->numbers;

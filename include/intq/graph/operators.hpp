@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// One name for each operator, however a model spells it: what patterns and prepare speak. Layer: graph.
+// One name for each operator, however a model spells it, for patterns and prepare. Layer: graph.
 #ifndef INTQ_GRAPH_OPERATORS_HPP
 #define INTQ_GRAPH_OPERATORS_HPP
 
@@ -27,7 +27,7 @@ struct OperatorSpelling {
 
 namespace detail {
 
-/// Calls visit(OperatorSpelling) for all spellings: those of modules first, then functions, then methods.
+/// Calls visit(OperatorSpelling) for all spellings: modules first, then functions, then methods.
 template <class Visit> constexpr void for_each_spelling(const Visit& visit) {
     for (const OperatorRow& row : operator_rows)
         for_each_word(row.modules, [&](std::string_view word) {
@@ -64,26 +64,26 @@ constexpr std::array<OperatorSpelling, spelling_count()> make_spellings() {
 /// All spellings of operator_rows.
 inline constexpr auto operator_spellings = detail::make_spellings();
 
-/// The module that a call_module node calls; null for another node.
+/// The module that a call_module node calls; null for other nodes.
 nn::Module* module_of(const Node& node, nn::Module& root);
 
-/// The name by which a user knows a node: that of its module, or its own.
+/// The name by which a user knows a node: its module's, or its own.
 std::string layer_name(const Node& node);
 
-/// How messages name the place of a node: "%conv (Conv2d)", and "block.conv (%block_conv, Conv2d)" where its module has
-/// another name than the node.
+/// How messages name the place of a node: "%conv (Conv2d)", and "block.conv (%block_conv, Conv2d)" where the names of
+/// module and node differ.
 std::string place_of(const Node& node, nn::Module& root);
 
 /// Type name of the called module, or the name of the function; "placeholder", "get_attr", "output" for those.
 std::string type_of(const Node& node, nn::Module& root);
 
-/// The operator's name by the table; where no row is, type_of(), so that a user's pattern can name a module's type.
+/// The operator's name from the table; without a row, type_of(), so that a user's pattern can name a module's type.
 std::string operator_of(const Node& node, nn::Module& root);
 
-/// The operator's name of a call: of a module of a type and its method, or of a function of a name.
+/// The operator's name for a call: of a type's method, or of a function.
 std::string operator_of(Op op, const std::string& type, std::string_view method);
 
-/// operator_of() for a walk that asks about a node again and again: each name is looked up once.
+/// operator_of() for walks that ask about nodes repeatedly: each name is looked up once.
 class OperatorNames {
 public:
     /// The root must outlive this.

@@ -25,7 +25,7 @@ std::string to_string(const OperatorSequence& sequence);
 /// A chain of nodes that a sequence fits.
 struct Match {
     std::vector<Node*> nodes;  // first to last
-    Argument other;            // the operand beside the chain, of the step that has two; none otherwise
+    Argument other;            // the operand beside the chain, of the step with two operands; else none
 };
 
 /// Why nodes in the right order cannot become one.
@@ -43,9 +43,9 @@ struct MatchResult {
 ///
 /// A step with two operands ("add") is followed on either side; where both fit, the first argument wins. The value of
 /// every node but the last must have one reader that uses it once, and a module with parameters must be called once.
-/// The other operand must be another node's output, and not one of the chain's.
+/// The other operand must be the output of a node outside the chain.
 ///
-/// @return the match; without one the obstacle, where only further readers or the other operand prevent a match; else
+/// @return the match; without one the obstacle, if only further readers or the other operand prevent a match; else
 ///         neither
 MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root);
 /// The same for one of many sequences; the names of the nodes are looked up once for all of them.
@@ -131,7 +131,7 @@ private:
         return false;
     }
 
-    // Why it cannot be the other operand of an add; null where it can.
+    // Why it cannot be the other operand of an add; null if it can.
     static const char* unfit_operand(const Argument& operand, const Node& producer) {
         const Node* node = operand.node();
         if (node == nullptr) return "its other operand is a number";
@@ -139,7 +139,7 @@ private:
         return node->op() == Op::get_attr ? "its other operand is a tensor of the model" : nullptr;
     }
 
-    // The whole chain fits; whether nothing else needs its inner values and modules.
+    // The whole chain fits; checks that nothing else needs its inner values and modules.
     bool is_free() {
         for (Node* node : match_.nodes) {
             if (!is_called_once(*node)) return false;

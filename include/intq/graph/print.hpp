@@ -19,7 +19,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///         %add : [num_users=1] = call_function[target=add](args = (%conv, %x))
 ///         return add
 ///
-/// A call of another method than forward says so: call_module[target=skip, method=add].
+/// A call of a method other than forward says so: call_module[target=skip, method=add].
 std::string to_string(const Graph& graph);
 
 /// A row for each node: opcode, name, target, type of the called module, arguments, output shape where it is known.
@@ -95,7 +95,7 @@ INTQ_INLINE std::string to_string(const Graph& graph) {
     std::string text = "graph():\n";
     for (const Node* node : graph.nodes()) {
         std::string line = detail::to_string(*node);
-        // FX writes "return relu", without the sign that it has elsewhere.
+        // FX writes "return relu", without the % that it has elsewhere.
         if (node->op() == Op::output && node->args()[0].node() != nullptr) line.erase(line.find('%'), 1);
         text += "    " + printable(line) + "\n";
     }

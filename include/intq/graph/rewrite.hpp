@@ -31,11 +31,11 @@ void bypass(GraphModule& model, Node& node);
 
 /// Where a pattern fits.
 struct SubgraphMatch {
-    std::vector<Argument> inputs;        // what stands for the pattern's placeholders, in their order
+    std::vector<Argument> inputs;        // the values of the pattern's placeholders, in their order
     std::map<std::string, Node*> nodes;  // by the names of the pattern's nodes, without its placeholders
     Node* last = nullptr;                // whose value is the pattern's result
 
-    /// The node that stands for the pattern's node of this name. Throws when the pattern has none.
+    /// The node that matched the pattern's node of this name. Throws when the pattern has none.
     Node& at(const std::string& pattern_node) const;
 };
 
@@ -43,20 +43,20 @@ struct SubgraphMatch {
 ///
 /// A pattern is a traced model. A placeholder matches any value, the same one at every use. A node matches a node of
 /// the same operator (graph/operators.hpp: spelled as module, function or method) with equal arguments; a get_attr node
-/// matches any get_attr node. What a match computes inside must not be read from outside it.
+/// matches any get_attr node. Inner values of a match must not be read from outside it.
 std::vector<SubgraphMatch> find_matches(GraphModule& model, GraphModule& pattern);
 
-/// Makes what replaces a match: a traced model with as many inputs as the pattern.
+/// Makes the replacement of a match: a traced model with as many inputs as the pattern.
 using ReplacementMaker = std::function<std::shared_ptr<GraphModule>(const SubgraphMatch&)>;
 
 /// Replaces each place where a pattern fits.
 ///
-/// The replacement's modules and tensors get slots of their own in the model, named as in the replacement, with a
-/// number behind the name where it is taken. The slots of what was replaced stay (delete_unused_children).
+/// The replacement's modules and tensors get their own slots in the model, named as in the replacement, with a number
+/// appended where the name is taken. The slots of the replaced nodes stay (delete_unused_children).
 ///
-/// @return how many places there were
+/// @return the number of places
 std::size_t replace_pattern(GraphModule& model, GraphModule& pattern, const ReplacementMaker& make_replacement);
-/// The same with one replacement, whose modules all places share.
+/// The same with one replacement, whose modules are shared by all places.
 std::size_t replace_pattern(GraphModule& model, GraphModule& pattern, const std::shared_ptr<GraphModule>& replacement);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -165,7 +165,7 @@ private:
                same_node(*wanted.node(), *given.node());
     }
 
-    // Whether nothing outside reads what only the match knows.
+    // Whether nothing outside reads a match's inner values.
     bool is_closed() const {
         for (const auto& [wanted, found] : nodes_) {
             if (wanted == last_ || found->op() == Op::get_attr) continue;
@@ -200,7 +200,7 @@ public:
     GraphCopier(GraphModule& from, GraphModule& to, std::map<const nn::Module*, std::string>& places)
         : from_(from), to_(to), slots_(places) {}
 
-    /// The argument that stands for the result.
+    /// The argument that is the result.
     Argument run(const std::vector<Argument>& inputs, const Node& before) {
         const auto placeholders = from_.graph().placeholders();
         if (placeholders.size() != inputs.size())
@@ -273,7 +273,7 @@ private:
     std::map<const Node*, Argument> values_;
 };
 
-// Calls visit for each match as the model stands then; nodes that visit adds are not looked at.
+// Calls visit for each match in the model's current state; nodes that visit adds are not looked at.
 template <class Visit> void for_each_match(GraphModule& model, GraphModule& pattern, const Visit& visit) {
     SubgraphMatcher matcher(model, pattern);
     const std::vector<Node*> all = model.graph().nodes();

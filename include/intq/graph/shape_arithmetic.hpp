@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Nodes whose value follows from shapes: x.size(0), and what is computed from it. Layer: graph.
+// Nodes whose value follows from shapes: x.size(0), and arithmetic on it. Layer: graph.
 #ifndef INTQ_GRAPH_SHAPE_ARITHMETIC_HPP
 #define INTQ_GRAPH_SHAPE_ARITHMETIC_HPP
 
@@ -12,8 +12,8 @@
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Whether a node gives integers that follow from shapes alone: `size`, and what add, sub, mul, floordiv and getitem
-/// make of such.
+/// Whether a node's value is integers that follow from shapes alone: `size`, and add, sub, mul, floordiv and getitem of
+/// such nodes.
 bool gives_shape(const Node& node);
 
 /// The value of such a node by the shapes that the last run recorded; none where they are not known.
@@ -28,7 +28,7 @@ struct ExtentOf {
 /// Nothing for another node.
 std::optional<ExtentOf> extent_of(const Node& node);
 
-/// Whether the value depends on axis 0 of some value, that of the samples.
+/// Whether the value depends on axis 0 of some value, the axis of samples.
 ///
 /// @pre gives_shape(node)
 bool reads_samples(const Node& node);
@@ -59,7 +59,7 @@ INTQ_INLINE bool is_call_of(const Node& node, std::string_view name) {
     return is_call && node.function() != nullptr && node.function()->name == name;
 }
 
-/// The integer that is argument number `at`; nothing for another argument.
+/// The integer that is argument number `at`; empty for another argument.
 INTQ_INLINE std::optional<int> constant_argument(const Node& node, std::size_t at) {
     if (at >= node.args().size()) return std::nullopt;
     const auto* integer = std::get_if<std::int64_t>(&node.args()[at].content());

@@ -12,8 +12,8 @@
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A module that several nodes call: one node a call, all with its first name as target. One that holds parameters
-/// cannot be fused, and one that is prepared has the same quantizer at each call.
+/// A module that several nodes call: one node per call, all with its first name as target. With parameters it cannot be
+/// fused; once prepared, it has the same quantizer at each call.
 struct SharedModule {
     std::string name;                // the target of its nodes
     std::string type;                // type name

@@ -22,19 +22,19 @@ namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Which modules become one node. The library's layers always do; Sequential and a user's modules are traced through.
-/// A name, type or property that the model does not have is an Error that names the nearest ones.
+/// A name, type or property that the model lacks is an Error that names the nearest ones.
 struct TraceOptions {
     std::vector<std::string> leaf_modules{};  // qualified names
     std::vector<std::string> leaf_types{};    // type names
     std::function<bool(const nn::Module&, const std::string& qualified_name)> is_leaf{};
-    /// Properties that the root must have. The traced model has all of the root's, whether they are named or not.
+    /// Properties that the root must have. The traced model has all of the root's, whether named or not.
     std::vector<std::string> preserved_attributes{};
 };
 
-/// Runs root's forward on proxies and writes down what it calls.
+/// Runs root's forward on proxies and records its calls.
 ///
-/// What does not depend on the inputs is evaluated while tracing. A tensor that forward uses becomes a get_attr node:
-/// of the parameter or buffer that it is, or of a new buffer `_tensor_constant<k>`.
+/// Values that do not depend on the inputs are evaluated while tracing. A tensor that forward uses becomes a get_attr
+/// node: of the parameter or buffer that it is, or of a new buffer `_tensor_constant<k>`.
 ///
 /// @param root  a model; its children, parameters and buffers are shared with the result
 /// @return the traced model. Throws TracingError where forward needs data: in the condition of an if, in the bound of a
@@ -44,7 +44,7 @@ struct TraceOptions {
 std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options = {});
 std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const TraceOptions& options = {});
 
-/// The recorder behind symbolic_trace; a suite that needs other leaves derives from it.
+/// The recorder behind symbolic_trace; derive from it for other leaves.
 ///
 /// Threads need a tracer each.
 class Tracer : public nn::Recorder {
@@ -180,8 +180,8 @@ INTQ_INLINE nn::Value Tracer::record_module(nn::Module& module, std::string_view
     return result;
 }
 
-/// Calls the hooks of a module that is traced, but for those that are traced already, with its result; says in its
-/// node, if it has one, which of them are nodes now.
+/// Calls the hooks of a traced module with its result, except those that are traced already; records in its node, if it
+/// has one, which of them are now nodes.
 INTQ_INLINE nn::Value Tracer::call_hooks(nn::Module& module, const nn::ModuleCall& call, nn::Value result,
                                          nn::HookRange traced, Node* node) {
     const auto& hooks = module.forward_hooks();

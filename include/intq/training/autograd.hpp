@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Autograd: the forward pass of a graph with what its backward pass needs, and the gradients. Layer: training.
+// Autograd: the forward pass of a graph, recorded for its backward pass, and the gradients. Layer: training.
 #ifndef INTQ_TRAINING_AUTOGRAD_HPP
 #define INTQ_TRAINING_AUTOGRAD_HPP
 
@@ -29,11 +29,11 @@ inline namespace INTQ_HOSTED_ABI {
 /// Gradients of a scalar.
 struct Gradients {
     std::map<std::string, Tensor> parameters;  // by qualified name; those that the scalar depends on
-    std::vector<Tensor> inputs;                // one an input; undefined unless asked for
+    std::vector<Tensor> inputs;                // one per input; undefined unless asked for
 };
 
 struct AutogradOptions {
-    /// Rows for operators of the caller's; they win over the library's.
+    /// Rows for the caller's own operators; they win over the library's.
     std::vector<GradientRow> more_rows{};
     /// Gradients of the graph's inputs too.
     bool input_gradients = false;
@@ -47,8 +47,8 @@ struct AutogradOptions {
 ///     const nn::Value y = autograd.forward(inputs);
 ///     const Gradients gradients = autograd.backward(loss.gradient);
 ///
-/// The graph may be float, or prepared with quantizers on its edges and in its layers. An operator without a gradient
-/// is an Error that names its node, when the object is made, if a parameter depends on it.
+/// The graph may be float, or prepared with quantizers on its edges and in its layers. The constructor throws an Error
+/// that names the node if a parameter depends on an operator without a gradient.
 ///
 /// Memory   the values of all nodes from forward to the next forward
 /// Threads  one at a time: the values of the last forward are in the object
@@ -59,8 +59,8 @@ public:
 
     const graph::GraphModule& model() const noexcept { return model_; }
 
-    /// Replaces a node's value by another one of its shape, such as the one that integer kernels gave: what follows
-    /// computes on it, while the gradient passes as if nothing had been replaced (straight-through). None: it stays.
+    /// Replaces a node's value by another one of its shape, such as the result of integer kernels: later nodes compute
+    /// on it, while the gradient passes as if nothing had been replaced (straight-through). None: the value stays.
     using ValueHook = graph::ValueHook;
     void set_value_of(ValueHook hook) { value_of_ = std::move(hook); }
 
@@ -75,18 +75,18 @@ public:
     Gradients backward(std::span<const Tensor> output_gradients);
     Gradients backward(const Tensor& output_gradient) { return backward(std::span(&output_gradient, 1)); }
 
-    /// A node's value in the last forward pass, as what follows saw it; null without one.
+    /// A node's value in the last forward pass, as later nodes saw it; null if there is none.
     const nn::Value* value_of(const graph::Node& node) const;
 
     /// The first node, in the order of the graph, whose value of the last forward pass holds NaN or infinity, as
-    /// messages name it; empty when there is none.
+    /// messages name it; empty if there is none.
     std::string first_non_finite() const;
 
 private:
     struct TapedNode {
         const graph::Node* node;
         const GradientRow* row;  // null where no parameter depends on the node, and for placeholder and output
-        std::span<const GradientRow> held{};  // of what the module holds: a weight quantizer's
+        std::span<const GradientRow> held{};  // rows for an object in the module: a weight quantizer
         nn::KeptValues kept{};
     };
     using NodeGradients = std::map<const graph::Node*, std::vector<Tensor>>;  // by tensor of the node's value
@@ -104,9 +104,9 @@ private:
     AutogradOptions options_;
     std::vector<GradientRow> rows_;
     std::vector<TapedNode> steps_;
-    std::set<const graph::Node*> needed_;  // nodes whose gradient is of use
+    std::set<const graph::Node*> needed_;  // nodes whose gradient is needed
     std::map<const graph::Node*, nn::Value> values_;
-    std::map<const std::byte*, std::string> parameter_names_;  // by memory: a parameter in two slots is one
+    std::map<const std::byte*, std::string> parameter_names_;  // by memory: a parameter in two slots counts once
     ValueHook value_of_;
 };
 
@@ -131,7 +131,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The values of a tuple of tuples, one behind the other; a value that is none by itself.
+/// The values of a tuple of tuples, one after the other; any other value by itself.
 INTQ_INLINE void collect_values(const nn::Value& value, std::vector<const nn::Value*>& result) {
     if (!value.is_tuple()) return result.push_back(&value);
     for (const nn::Value& item : value.tuple()) collect_values(item, result);
@@ -196,7 +196,7 @@ INTQ_INLINE nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
         step.kept = module != nullptr ? tape.take(*module) : nn::KeptValues();
         tape.clear();  // of the modules below it
     };
-    // A value that takes another's place stands on the same grid.
+    // A replacement value is on the same grid.
     const auto replace = [&](const graph::Node& node, const nn::Value& value) -> std::optional<nn::Value> {
         const nn::TapeScope unrecorded(nullptr);  // the hook may call modules of the model
         auto other = value_of_(node, value);

@@ -18,10 +18,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// A uniform number below `count`, the same on every standard library.
 std::uint64_t uniform_below(std::mt19937_64& generator, std::uint64_t count);
 
-/// All numbers below `count` in a random order, which follows from the seed.
+/// All numbers below `count` in a random order determined by the seed.
 std::vector<index_t> shuffled_order(index_t count, std::uint64_t seed);
 
-/// The samples of given numbers, along axis 0, as a copy.
+/// A copy of the samples with these numbers, along axis 0.
 Tensor gather(const Tensor& tensor, std::span<const index_t> samples);
 
 }  // namespace INTQ_HOSTED_ABI

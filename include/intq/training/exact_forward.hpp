@@ -24,17 +24,17 @@ struct KernelTable;
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A forward pass whose codes are those of the program that the model would be converted to at this moment; gradients
-/// pass straight through, as those of fake quantization do.
+/// A forward pass with the codes of the program that the model would be converted to at this moment. Gradients pass
+/// straight through, as in fake quantization.
 ///
 ///     training::ExactForward exact(*qat, table);
 ///     options.forward = std::ref(exact);                     // of a Trainer
 ///
-/// One call: the model runs as it always does, so that observers, scales and running statistics move; it is converted,
-/// and an ExactSimulation run; then the Autograd records a pass in which each quantizer's output, and the output of
-/// each other operator on codes, is replaced by the simulation's. Behind a quantizer stands its operator's own real
-/// value, so that its gradient knows what was clamped. A batch norm that a layer keeps counts with its running
-/// statistics in the values, as in the program, and as usual in the gradient.
+/// In one call, the model first runs as usual, so that observers, scales and running statistics move. Then it is
+/// converted and run as an ExactSimulation. Finally the Autograd records a pass in which the output of each quantizer,
+/// and of each other operator on codes, is replaced by the simulation's. The quantizer still reads its operator's own
+/// real value, so that its gradient knows what was clamped. A batch norm that a layer keeps uses its running statistics
+/// in the values, as in the program, and behaves as usual in the gradient.
 ///
 /// Memory   an ExactSimulation
 /// Cost     three forward passes and a conversion
@@ -46,15 +46,15 @@ public:
     ExactForward(quantization::PreparedModel& model, const kernels::KernelTable& table)
         : model_(model), table_(table) {}
 
-    /// Throws the Error that names a Dropout that is active between quantizers, because no program has such values; and
-    /// for an Autograd of another model.
+    /// Throws the Error that names a Dropout active between quantizers, because no program has such values; and for an
+    /// Autograd of another model.
     ///
-    /// @param autograd  of the model; its value hook is this one's during the call, and none afterwards
+    /// @param autograd  of the model; its value hook is replaced during the call, and is empty afterwards
     /// @param inputs    float32 tensors
     nn::Value operator()(Autograd& autograd, std::span<const nn::Value> inputs);
     nn::Value operator()(Autograd& autograd, const Tensor& input);
 
-    /// Of the last call; null before one.
+    /// The simulation of the last call; null before the first.
     const quantization::ExactSimulation* simulation() const noexcept { return simulation_.get(); }
 
 private:
@@ -102,7 +102,7 @@ INTQ_INLINE nn::Value ExactForward::operator()(Autograd& autograd, std::span<con
     simulation_ = std::make_unique<quantization::ExactSimulation>(model_, table_, tensors.at(0).extent(0));
     simulation_->run(tensors);
 
-    // What the first run moved has moved for this step.
+    // The first run has already moved what this step moves.
     KeptBuffers buffers(model_);
     std::vector<quantization::FakeQuantize*> observing;
     for (const auto& module : model_.named_modules())
@@ -168,9 +168,9 @@ INTQ_INLINE bool ExactForward::replaces(const graph::Node& node) const {
     if (is_quantizer(node)) return true;
     for (const graph::Node* user : node.users())
         if (is_quantizer(*user) && tensor_of(*user) == tensor) return false;
-    // The quantizer of an operator whose codes a clip bounds stands behind the clip.
+    // The quantizer of an operator whose codes a clip bounds comes after the clip.
     if (node.users().size() == 1 && bounds_codes(*node.users()[0], tensor)) return false;
-    // What hands on the codes of its input computes on exact values already.
+    // An operator that passes on the codes of its input computes on exact values already.
     for (const graph::Node* input : node.inputs())
         if (tensor_of(*input) == tensor) return false;
     return true;

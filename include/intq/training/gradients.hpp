@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of gradients: one row an operator. Layer: training.
+// The table of gradients: one row per operator. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_HPP
 #define INTQ_TRAINING_GRADIENTS_HPP
 
@@ -113,7 +113,7 @@ inline constexpr GradientRow quantizer_gradient_rows[] = {
     {"PACTFakeQuantize", &detail::pact_backward},
 };
 
-/// Both tables in one, for float32; rows of the caller's come last and win.
+/// Both tables in one, for float32; the caller's rows come last and win.
 /// @throws Error  for a row without a function
 std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> more = {});
 

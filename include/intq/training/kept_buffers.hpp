@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// KeptBuffers: what a forward pass moves besides its result, to be put back. Layer: training.
+// KeptBuffers: the buffers that a forward pass changes, to be restored. Layer: training.
 #ifndef INTQ_TRAINING_KEPT_BUFFERS_HPP
 #define INTQ_TRAINING_KEPT_BUFFERS_HPP
 

@@ -12,7 +12,7 @@
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A loss and its gradient for the tensor that it was taken of.
+/// A loss, and its gradient for its input tensor.
 struct Loss {
     double value = 0.0;
     Tensor gradient{};
@@ -32,7 +32,7 @@ Loss cross_entropy(const Tensor& logits, std::span<const index_t> labels, double
 /// Mean of (x - target)² over all elements.
 Loss mse_loss(const Tensor& x, const Tensor& target);
 
-/// What a student still lacks of its teacher.
+/// The distance of a student from its teacher.
 ///
 ///     value = T² / N · sum_n KL(softmax(teacher[n] / T) || softmax(student[n] / T))
 ///

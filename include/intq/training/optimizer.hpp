@@ -24,14 +24,14 @@ struct KeptTensor {
     bool is_count = false;  // one int64; otherwise float32 of the parameter's shape
 };
 
-/// Moves parameters against their gradients, and keeps what it needs from step to step by parameter and name.
+/// Moves parameters against their gradients, and keeps its state by parameter and name.
 ///
-/// One thread at a time uses an object and its parameters.
+/// Only one thread at a time may use an object and its parameters.
 class Optimizer {
 public:
-    /// What is kept for one parameter, by PyTorch's name.
+    /// The state of one parameter, by PyTorch's names.
     using ParameterState = std::map<std::string, Tensor>;
-    /// What is kept for all, by the parameter's qualified name.
+    /// The state of all, by the parameter's qualified name.
     using State = std::map<std::string, ParameterState>;
 
     virtual ~Optimizer() = default;
@@ -46,17 +46,17 @@ public:
     /// @param gradients   by qualified name
     ///
     /// Memory   while it runs, a second copy of the parameters and of the state
-    /// @throws Error  for a gradient of another shape than its parameter, for a rate that is negative, NaN or infinite,
-    ///                for a state that this optimizer could not have made, and where a parameter would become NaN or
-    ///                infinite; nothing is changed then
+    /// @throws Error  for a gradient of another shape than its parameter; for a rate that is negative, NaN or infinite;
+    ///                for a state that this optimizer could not have made; and where a parameter would become NaN or
+    ///                infinite. Nothing is changed then
     void step(const std::vector<nn::Named<Tensor*>>& parameters, const std::map<std::string, Tensor>& gradients,
               double rate);
 
     const State& state() const noexcept { return state_; }
     void set_state(State state) { state_ = std::move(state); }
-    /// Throws Error unless the state is empty or what this optimizer keeps for a parameter of that shape.
+    /// Throws Error unless the state is empty or valid for this optimizer and a parameter of that shape.
     void check_state(const std::string& parameter, const Shape& shape, const ParameterState& state) const;
-    /// Which parameters weight decay pulls at, by qualified name; all, unless set.
+    /// The parameters subject to weight decay, by qualified name; all unless set.
     void set_decays(std::function<bool(const std::string&)> decays) { decays_ = std::move(decays); }
 
 protected:
@@ -106,7 +106,7 @@ struct AdamOptions {
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0.0;
-    bool decoupled = false;  // the decay of AdamW, which does not go through the moments
+    bool decoupled = false;  // AdamW's decay, which bypasses the moments
 };
 
 /// Adam, and AdamW where `decoupled`.

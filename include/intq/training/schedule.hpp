@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Learning-rate schedules: functions of the step alone, so that a step number is all of their state. Layer: training.
+// Learning-rate schedules: functions of the step alone, so the step number is their whole state. Layer: training.
 #ifndef INTQ_TRAINING_SCHEDULE_HPP
 #define INTQ_TRAINING_SCHEDULE_HPP
 
@@ -24,7 +24,7 @@ Schedule step_rate(double rate, std::int64_t every, double factor);
 /// CosineAnnealingLR up to its T_max.
 Schedule cosine_rate(double rate, std::int64_t steps, double lowest = 0.0);
 
-/// `steps` steps that rise evenly to the first rate of `schedule`, which then begins:
+/// A linear rise over `steps` steps to the first rate of `schedule`, which then begins:
 ///
 ///     rate(i) = schedule(0) · (i + 1) / (steps + 1) for i < steps, else schedule(i - steps)
 Schedule warm_up(std::int64_t steps, Schedule schedule);

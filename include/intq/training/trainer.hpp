@@ -39,17 +39,17 @@ struct TrainerOptions {
     index_t batch_size = 32;
     std::uint64_t seed = 0;
     bool shuffle = true;
-    bool drop_last = true;  // a last batch with fewer samples is left out, as batch norm wants it
+    bool drop_last = true;  // a last batch with fewer samples is left out, because of batch norm
     Schedule rate = constant_rate(0.01);
-    /// Where the state is kept: written at the start, after every `checkpoint_every` epochs and before an error leaves
-    /// fit(). Empty: nowhere.
+    /// Where the state is saved: at the start, after every `checkpoint_every` epochs and before an error leaves fit().
+    /// Empty: nowhere.
     std::filesystem::path checkpoint{};
     std::int64_t checkpoint_every = 1;
-    /// Changes the input of a batch; `seed` follows from the trainer's and the step.
+    /// Changes the input of a batch; `seed` is derived from the trainer's and the step.
     std::function<Tensor(const Tensor& batch, std::uint64_t seed)> augment{};
     /// The same for a model with several inputs.
     std::function<void(std::vector<Tensor>& batch, std::uint64_t seed)> augment_inputs{};
-    /// Replaces Autograd::forward() if it is set, for example by std::ref of an ExactForward.
+    /// Replaces Autograd::forward() if set, for example by an ExactForward: std::ref(exact).
     std::function<nn::Value(Autograd& autograd, std::span<const nn::Value> inputs)> forward{};
     /// Which of the samples of a batch this process runs; empty: all. See distributed::data_parallel().
     std::function<std::span<const index_t>(std::span<const index_t> samples)> share{};
@@ -66,12 +66,12 @@ struct TrainerOptions {
 ///     training::Trainer trainer(*graph::symbolic_trace(model), optimizer, {.epochs = 20});
 ///     trainer.fit(images, [&](const Tensor& logits, std::span<const index_t> samples) { … });
 ///
-/// The course follows from the model's state, the optimizer's, the position and the seed alone; a checkpoint holds all
-/// of them, so that a resumed training gives the bits of one that was not interrupted, on any number of threads.
+/// The course follows only from the model's state, the optimizer's, the position and the seed. A checkpoint holds all
+/// of them, so resumed training has the same bits as uninterrupted training, on any number of threads.
 ///
-/// A loss, a gradient or a step that is not finite is an Error that names epoch, batch and the first node whose value
-/// is not finite, or the parameter. After it, and after whatever a user's function throws, parameters, buffers and
-/// position are those before that batch, in the checkpoint too.
+/// A loss, gradient or step that is not finite is an Error that names epoch, batch and the parameter, or the first node
+/// whose value is not finite. After it, and after any exception from a user's function, parameters, buffers and
+/// position are as before that batch, in the checkpoint too.
 class Trainer {
 public:
     /// Model and optimizer must outlive this.
@@ -81,12 +81,12 @@ public:
     ///
     /// @param inputs  samples along axis 0
     void fit(const Tensor& inputs, const LossFunction& loss);
-    /// @param inputs  of a model with several: one tensor for each, with the same samples along axis 0
+    /// @param inputs  of a model with several inputs: one tensor for each, with the same samples along axis 0
     void fit(std::span<const Tensor> inputs, const LossFunction& loss);
 
     const TrainingPosition& position() const noexcept { return position_; }
     void save(const std::filesystem::path& path);
-    /// Goes on where a checkpoint was written; nothing is changed where that fails.
+    /// Continues from a checkpoint; nothing is changed on failure.
     void load(const std::filesystem::path& path);
 
 private:
@@ -209,7 +209,7 @@ INTQ_INLINE void Trainer::run_epoch(std::span<const Tensor> inputs, const LossFu
     const index_t samples = position_.samples, size = options_.batch_size;
     const index_t batches = options_.drop_last ? samples / size : (samples + size - 1) / size;
     const std::int64_t epoch = position_.epoch;
-    // Without shuffling the order is that of the samples.
+    // Without shuffling, samples keep their order.
     const auto order = options_.shuffle
                            ? shuffled_order(samples, random_bits(options_.seed, 2 * static_cast<std::uint64_t>(epoch)))
                            : [&] {
@@ -236,7 +236,7 @@ INTQ_INLINE void Trainer::run_epoch(std::span<const Tensor> inputs, const LossFu
 
 INTQ_INLINE void Trainer::run_batch(std::span<const Tensor> inputs, std::span<const index_t> samples,
                                     const LossFunction& loss) {
-    // A forward pass moves running statistics and observers: an error must not leave them spoilt.
+    // A forward pass moves running statistics and observers: an error must not leave them changed.
     KeptBuffers buffers(model_);
     const auto go_back = [&] {
         buffers.restore();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The names of nodes, by FX's rules, so that they are those that a user of PyTorch knows. Layer: graph.
+// The names of nodes, by FX's rules, so that they match those a user of PyTorch knows. Layer: graph.
 #ifndef INTQ_GRAPH_INTERNAL_NAMES_HPP
 #define INTQ_GRAPH_INTERNAL_NAMES_HPP
 
@@ -19,7 +19,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// "layer1.0.convA" -> "layer1.0.conv_a": an underscore where a lower-case letter meets an upper-case one.
 std::string snake_case(std::string_view text);
 
-/// Gives each node of a graph a name of its own.
+/// Gives each node of a graph a unique name.
 ///
 /// Characters that are not allowed in an identifier become underscores, and an underscore is put before a leading
 /// digit. A name that is taken, or that has a meaning in Python ("input"), gets the next free number as its suffix.
@@ -36,7 +36,7 @@ private:
 
 namespace detail {
 
-/// Python's keywords and built-in functions, sorted. Only those in lower case, because names of nodes are.
+/// Python's keywords and built-in functions, sorted. Only those in lower case, as node names are.
 inline constexpr auto python_names = std::to_array<std::string_view>(
     {"abs",        "aiter",    "all",          "and",       "anext",       "any",     "as",         "ascii",
      "assert",     "async",    "await",        "bin",       "bool",        "break",   "breakpoint", "bytearray",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the gradient of an operator is given, and where it puts its results. Layer: training.
+// The inputs of an operator's gradient, and where it puts its results. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_CONTEXT_HPP
 #define INTQ_TRAINING_GRADIENTS_CONTEXT_HPP
 
@@ -23,8 +23,8 @@ class GradientContext;
 
 /// The gradient of one operator.
 ///
-/// Adding an operator's gradient is adding such a row to gradient_rows (training/gradients.hpp). What it needs besides
-/// inputs and output, the operator's module keeps on the tape (nn/model/tape.hpp).
+/// To add an operator's gradient, add such a row to gradient_rows (training/gradients.hpp). Anything it needs besides
+/// inputs and output is kept on the tape by the operator's module (nn/model/tape.hpp).
 struct GradientRow {
     std::string_view op;  // as graph::operator_of names it
     void (*backward)(GradientContext& context);
@@ -40,14 +40,14 @@ struct FinishedCall {
     nn::KeptValues kept{};  // by the module, on the tape of the forward pass
 };
 
-/// One backward step: reads a call and the gradients of its outputs, and takes the gradients of its inputs and
+/// One backward step: reads a call and the gradients of its outputs, and receives the gradients of its inputs and
 /// parameters.
 class GradientContext {
 public:
-    /// @param gradients  one for each tensor of the output, those of a tuple one behind the other; undefined where
-    ///                   nothing depends on that tensor
-    /// @param wanted     whether the gradient of an argument is of use; empty: of all
-    /// @param rows       the table, or the rows of it that an operator needs which holds others (held_quantizer_row)
+    /// @param gradients  one for each tensor of the output, in the order of a flattened tuple; undefined where nothing
+    ///                   depends on that tensor
+    /// @param wanted     whether the gradient of an argument is needed; empty: all are
+    /// @param rows       the table, or the rows needed by an operator that holds others (held_quantizer_row)
     GradientContext(const FinishedCall& call, std::span<const Tensor> gradients, std::span<const GradientRow> rows,
                     std::vector<bool> wanted = {});
 
@@ -60,21 +60,21 @@ public:
     const nn::Arguments& inputs() const noexcept { return call_.inputs; }
     const Tensor& input(std::size_t argument) const { return call_.inputs.tensor(argument); }
     const Tensor& output() const { return call_.output->tensor(); }
-    /// What the module kept on the tape under a name; none where it kept nothing.
+    /// The value that the module kept on the tape under a name; none where it kept nothing.
     nn::Value kept(std::string_view name) const;
     /// The same for a tensor that the module always keeps. Throws the Error of a call that was not recorded.
     Tensor kept_tensor(std::string_view name) const;
-    /// Of tensor number `output` of the output; undefined where nothing depends on it.
+    /// The gradient of tensor number `output` of the output; undefined where nothing depends on it.
     const Tensor& gradient(std::size_t output = 0) const { return gradients_[output]; }
     std::span<const GradientRow> rows() const noexcept { return rows_; }
 
-    /// Whether the gradient of an argument is of use; an operator may give it in any case.
+    /// Whether the gradient of an argument is needed; an operator may provide it in any case.
     bool wants(std::size_t argument) const noexcept {
         return argument < inputs_.size() && (wanted_.empty() || wanted_[argument]);
     }
     /// The gradient of an argument, or of a tensor of an argument that is a tuple.
     void add_input(std::size_t argument, Tensor gradient, std::size_t item = 0);
-    /// The gradient of a parameter, which is known by its memory.
+    /// The gradient of a parameter, identified by its memory.
     void add_parameter(const Tensor& parameter, Tensor gradient);
 
     /// By argument, then by element of a tuple.
@@ -92,8 +92,8 @@ private:
     std::vector<std::pair<Tensor, Tensor>> parameters_;
 };
 
-/// The row of an operator by its name, or else of its module; null when there is none. Later rows come first, so that
-/// a user's can replace the library's.
+/// The row of an operator by its name, or else by its module; null if there is none. Later rows come first, so that a
+/// user's can replace the library's.
 const GradientRow* find_gradient(std::span<const GradientRow> rows, std::string_view op, const nn::Module* module);
 
 /// For GradientRow::matches: a module of the type M or one derived from it.
@@ -103,7 +103,7 @@ template <class ModuleType> bool is_a(const nn::Module& module) {
 
 namespace detail {
 
-/// Throws the Error of a gradient that is not as large as what it is the gradient of.
+/// Throws the Error of a gradient whose size differs from its tensor's.
 void check_gradient_shape(const Shape& gradient, const Shape& expected);
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Checkpoints: the whole state of a training in one safetensors file. Layer: training.
+// Checkpoints: the whole state of a training run in one safetensors file. Layer: training.
 #ifndef INTQ_TRAINING_INTERNAL_CHECKPOINT_HPP
 #define INTQ_TRAINING_INTERNAL_CHECKPOINT_HPP
 
@@ -14,7 +14,7 @@
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Where a training stands, and what its further course follows from.
+/// The position of a training run, and the values that determine how it continues.
 struct TrainingPosition {
     std::int64_t epoch = 0;  // of the next batch
     std::int64_t batch = 0;  // in its epoch
@@ -28,16 +28,16 @@ struct TrainingPosition {
 /// The file's content: arrays "model/<tensor>", "optimizer/<state>/<parameter>" and "training/…".
 io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& optimizer, const TrainingPosition& position);
 
-/// Where the training of a checkpoint stands.
+/// The position in the training run of a checkpoint.
 /// @param name  of the file, for messages
 /// @throws Error naming the file: no checkpoint, or a damaged position
 TrainingPosition read_position(const io::Safetensors& file, const std::string& name);
 
-/// Sets model and optimizer, or leaves both as they are.
+/// Sets both model and optimizer, or neither.
 ///
-/// @throws Error naming file and array: what read_position() throws, tensors that the model lacks or has in another
-///         shape or that no training gives (nn::load_state_dict), another kind of optimizer, state of a parameter that
-///         does not exist or that the optimizer could not have made (Optimizer::check_state)
+/// @throws Error naming file and array: as read_position(); for tensors that the model lacks or has in another shape,
+///         or that no training produces (nn::load_state_dict); for another kind of optimizer; for state of a parameter
+///         that does not exist, or that the optimizer could not have made (Optimizer::check_state)
 TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::string& name, nn::Module& model,
                                     Optimizer& optimizer);
 

@@ -37,16 +37,16 @@ namespace detail {
 /// one of a prepared layer, or the layer's.
 Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer);
 
-/// Adds the gradient of a layer's weight; that of a prepared layer goes through the quantizer first.
+/// Adds the gradient of a layer's weight; in a prepared layer it goes through the quantizer first.
 ///
 /// @param weight    weight_of_call()
 /// @param gradient  of that
 void add_weight_gradient(GradientContext& context, const nn::Weighted& layer, const Tensor& weight, Tensor gradient);
 
-/// Whether a layer that keeps a batch norm is nothing but that: its product hands its input on.
+/// Whether a layer that keeps a batch norm is only a batch norm: its product returns its input.
 bool is_norm_alone(const nn::Weighted& layer);
 
-/// The gradient of a layer of any form, from that of its product alone.
+/// The gradient of a layer of any form, from its product's gradient.
 ///
 ///     y = activation([norm](product(x, fake_quantize(weight)) + bias) [+ second argument])
 template <class T, class Product> void weighted_backward(GradientContext& context, const Product& product) {
@@ -88,7 +88,7 @@ template <class T> void conv2d_backward(GradientContext& context) {
     });
 }
 
-/// As that of conv2d of images of one row.
+/// The gradient of conv2d on images of one row.
 template <class T> void conv1d_backward(GradientContext& context) {
     const auto& conv = context.module_as<nn::Conv1d>();
     const auto as_images = &nn::float_operators::images_of_rows;
@@ -101,14 +101,14 @@ template <class T> void conv1d_backward(GradientContext& context) {
     });
 }
 
-/// Forward is conv2d's gradient for its input, so that the gradient for the input is conv2d, and that for the weight
-/// conv2d's with input and gradient in each other's places.
+/// Forward is conv2d's gradient for its input. So the gradient for the input is conv2d, and the gradient for the weight
+/// is conv2d's with input and gradient exchanged.
 template <class T>
 ProductGradients conv_transpose2d_gradients(const Tensor& x, const Tensor& weight, const Tensor& dy,
                                             const Window2d& window, index_t groups, ProductNeeds needs) {
     ProductGradients gradients;
     if (needs.input) {
-        // An output padding of a whole stride gives conv2d more outputs than x has cells: the first are x's.
+        // With an output padding of a whole stride, conv2d has more outputs than x has cells: the first are x's.
         const Tensor all = convolve<T>(dy, weight, window, groups);
         const Tensor rows = nn::float_operators::slice(all, 2, 0, x.extent(2));
         gradients.input = nn::float_operators::slice(rows, 3, 0, x.extent(3));
@@ -125,7 +125,7 @@ template <class T> void conv_transpose2d_backward(GradientContext& context) {
     });
 }
 
-/// As that of conv_transpose2d of images of one row.
+/// The gradient of conv_transpose2d on images of one row.
 template <class T> void conv_transpose1d_backward(GradientContext& context) {
     const nn::ConvTranspose2dOptions options = context.module_as<nn::ConvTranspose1d>().as_2d();
     const auto as_images = &nn::float_operators::images_of_rows;
@@ -138,7 +138,7 @@ template <class T> void conv_transpose1d_backward(GradientContext& context) {
     });
 }
 
-/// As that of conv2d of the images whose channels are the slices that the window sees.
+/// The gradient of conv2d on images whose channels are the slices that the window sees.
 template <class T> void conv3d_backward(GradientContext& context) {
     namespace volumes = nn::float_operators;
     const nn::Conv3dOptions& options = context.module_as<nn::Conv3d>().options();
@@ -155,7 +155,7 @@ template <class T> void conv3d_backward(GradientContext& context) {
     });
 }
 
-/// As that of conv_transpose2d to images, of which each slice of the output is a sum.
+/// The gradient of conv_transpose2d to images; each slice of the output is a sum of them.
 template <class T> void conv_transpose3d_backward(GradientContext& context) {
     namespace volumes = nn::float_operators;
     const nn::ConvTranspose3dOptions& options = context.module_as<nn::ConvTranspose3d>().options();
@@ -209,7 +209,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The gradient through the quantizer of the weight, as if it stood on an edge of its own; adds those of its
+/// The gradient through the quantizer of the weight, as if it were on its own edge; adds the gradients of its
 /// parameters.
 INTQ_INLINE Tensor weight_quantizer_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
                                              const Tensor& observed, const Tensor& rounded, const Tensor& gradient) {
@@ -224,7 +224,7 @@ INTQ_INLINE Tensor weight_quantizer_gradient(GradientContext& context, const qua
     return inner.input_gradients().at(0).at(0);
 }
 
-/// Through W = FQ(w·k) / k, k = gamma · r, for output channels c whose k is not 0; W = w where it is.
+/// Through W = FQ(w·k) / k, k = gamma · r, for output channels c whose k is not 0; W = w where k is 0.
 ///
 ///     g = gradient through FQ of dW / k,   dw = g · k,   dgamma[c] += r · sum over the channel of g · w - dW · W / k
 INTQ_INLINE Tensor reverse_fold_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,

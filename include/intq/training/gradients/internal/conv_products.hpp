@@ -22,7 +22,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// A convolution without bias, on float32 by the kernels, on double by plain loops; x, weight and result row_major.
 template <class T> Tensor convolve(const Tensor& x, const Tensor& weight, const Window2d& window, index_t groups);
 
-/// Gradient of conv2d for its input: the transposed convolution of the gradient, by the two steps of
+/// Gradient of conv2d for its input: the transposed convolution of the gradient, in the two steps of
 /// nn::float_operators::conv_transpose2d.
 ///
 ///     dx = conv(spread(dy), turned(w))
@@ -33,8 +33,8 @@ template <class T>
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Window2d& window, index_t groups,
                              Size2d size);
 
-/// Gradient of conv2d for its weight: the samples take the place of the input channels, stride and dilation change
-/// places.
+/// Gradient of conv2d for its weight: the samples take the place of the input channels, stride and dilation are
+/// exchanged.
 ///
 ///     dw[o, c, u, v] = sum_{n,i,j} x[n, c, i·stride + u·dilation - padding, …] · dy[n, o, i, j]
 ///
@@ -117,7 +117,7 @@ Tensor conv2d_weight_gradient(const Tensor& x, const Tensor& dy, const Window2d&
         {1, outputs, samples}, gradient, kernels, [&](index_t, index_t o, index_t n) { return n * outputs + o; },
         [&](index_t, index_t o, index_t n) { return o * samples + n; });
     const Window2d swapped{{dy.extent(2), dy.extent(3)}, window.dilation, window.padding, window.stride};
-    // (C, O, at least KH, at least KW): what is above the kernel comes from pixels that no window reached.
+    // (C, O, at least KH, at least KW): the part beyond the kernel comes from pixels that no window reached.
     const Tensor sums = convolve<T>(images, kernels, swapped, groups);
     Tensor result = Tensor::empty(Shape(outputs, inputs, window.kernel.height, window.kernel.width), dtype_of<T>);
     const auto from = sums.template view<T, 4>();

@@ -35,13 +35,13 @@ template <class T, class Callable> Tensor zip(const Tensor& a, const Tensor& b, 
     return y;
 }
 
-/// a + b; a new tensor, since gradients are handed on without copies.
+/// a + b; a new tensor, since gradients are passed on without copies.
 template <class T> Tensor sum_of(const Tensor& a, const Tensor& b) {
     return zip<T>(a, b, [](T x, T y) { return x + y; });
 }
 
-/// The gradient of an operand that was repeated along axes to reach the shape of `gradient`: its copies' sum, in
-/// double.
+/// The gradient of an operand that was repeated along axes to reach the shape of `gradient`: the sum over its copies,
+/// in double.
 template <class T> Tensor sum_to_shape(const Tensor& gradient, const Shape& shape) {
     if (gradient.shape() == shape) return gradient;
     const int missing = gradient.rank() - shape.rank;
@@ -63,7 +63,7 @@ template <class T> Tensor sum_to_shape(const Tensor& gradient, const Shape& shap
     return result;
 }
 
-/// The gradient that a clamp lets through, read from its output: at the ends it stops, as in PyTorch.
+/// The gradient that a clamp passes, read from its output: at the ends it is 0, as in PyTorch.
 ///
 ///     dx = dy where low < y < high, else 0
 template <class T> Tensor clamp_gradient(const Tensor& y, const Tensor& gradient, Activation activation) {
@@ -84,7 +84,7 @@ namespace detail {
 
 void identity_backward(GradientContext& context);
 
-/// Of integers that follow from a shape: they have none.
+/// Integers that follow from a shape have no gradient.
 void no_backward(GradientContext& context);
 
 template <class T> void relu_backward(GradientContext& context) {
@@ -142,7 +142,7 @@ template <class T> void mul_backward(GradientContext& context) {
     }
 }
 
-/// dx = dy / (1 - p) where the element was kept, else 0; the tape says which call of the generator it was.
+/// dx = dy / (1 - p) where the element was kept, else 0; the tape has the number of the call.
 template <class T> void dropout_backward(GradientContext& context) {
     const auto& dropout = context.module_as<nn::Dropout>();
     const nn::Value call = context.kept("call");

@@ -25,12 +25,12 @@ template <class T> Tensor transpose(const Tensor& matrix);
 /// A linear layer on the last axis: nn::float_operators::linear, or the same in double.
 template <class T> Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
-/// What the product of a layer gives: y = product(x, weight) + bias.
+/// The gradients of a layer's product: y = product(x, weight) + bias.
 struct ProductGradients {
     Tensor input, weight, bias;
 };
 
-/// Which of them are of use; the others may stay undefined.
+/// Which of them are needed; the others may stay undefined.
 struct ProductNeeds {
     bool input = true, bias = true;
 };

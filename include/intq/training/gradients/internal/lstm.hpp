@@ -32,12 +32,12 @@ struct LstmLayerCall {
     nn::float_operators::LstmTrace trace{};
 };
 
-/// Of what went into a layer; the gradient of both biases is one.
+/// The gradients of a layer's inputs and parameters; both biases share one.
 struct LstmGradients {
     Tensor x, h_0, c_0, weight_ih, weight_hh, bias;
 };
 
-/// Backward through time, with the gates i, f, g, o behind their functions:
+/// Backward through time, with the gates i, f, g, o after their functions:
 ///
 ///     dc += dh · o · (1 - tanh(c)²)
 ///     di = dc · g · i(1 - i),  df = dc · c' · f(1 - f),  dg = dc · i · (1 - g²),  do = dh · tanh(c) · o(1 - o)
@@ -78,14 +78,14 @@ Tensor lstm_step_gradients(const Tensor& gates, const Tensor& cells, const Tenso
     return result;
 }
 
-/// A gradient that may be missing, as zeros.
+/// The gradient, or zeros where it is missing.
 template <class T> Tensor or_zeros(const Tensor& gradient, const Shape& shape) {
     return gradient.defined() ? gradient : Tensor::zeros(shape, dtype_of<T>);
 }
 
 /// The layers' calls in order, run again on T: (layer, direction) at layer · directions + direction.
 ///
-/// @param call_number  of the dropout, as the tape has it; none where nothing was dropped
+/// @param call_number  of the dropout, from the tape; none where nothing was dropped
 template <class T>
 std::vector<LstmLayerCall> lstm_calls(const nn::LSTM& lstm, Tensor x, const nn::Arguments& inputs,
                                       const nn::Value& call_number) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of operators that move values or take some: cat, slice, split, permute, pad, embedding. Layer: training.
+// Gradients of operators that move or select values: cat, slice, split, permute, pad, embedding. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_INTERNAL_MOVE_HPP
 #define INTQ_TRAINING_GRADIENTS_INTERNAL_MOVE_HPP
 
@@ -24,11 +24,11 @@
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The numbers 0, 1, … of the elements of a tensor, as one of its shape: what an operator that moves elements makes of
-/// them says where each element of its result came from.
+/// The numbers 0, 1, … of a tensor's elements, in its shape: applying an operator that moves elements to them shows
+/// where each element of its result came from.
 Tensor numbered(const Shape& shape);
 
-/// to[places[i]] += from[i]; places as of numbered().
+/// to[places[i]] += from[i]; places as in numbered().
 template <class T> void scatter(const Tensor& from, const Tensor& places, Tensor& to) {
     detail::check_gradient_shape(from.shape(), places.shape());
     const Tensor values = from.contiguous(), at = places.contiguous();
@@ -53,7 +53,7 @@ template <class T> void cat_backward(GradientContext& context) {
 
 void reshape_backward(GradientContext& context);
 
-/// Of a function that moves elements of its first argument, or takes some, into one tensor or a tuple of them.
+/// The gradient of a function that moves or selects elements of its first argument, into one tensor or a tuple.
 template <class T, const nn::Function& function> void moved_backward(GradientContext& context) {
     const auto given = context.inputs().values();
     std::vector<nn::Value> arguments(given.begin(), given.end());
@@ -74,7 +74,7 @@ template <class T> void getitem_backward(GradientContext& context) {
     context.add_input(0, context.gradient(), static_cast<std::size_t>(at < 0 ? at + count : at));
 }
 
-/// What was added is cut off again, and what was cropped gets none. Elements of the tensor that were repeated add up.
+/// Padding is cut off again, and cropped elements get no gradient. Elements of the tensor that were repeated add up.
 template <class T> void pad_backward(GradientContext& context) {
     if (nn::pad_mode(context.inputs()) != PadMode::constant) return moved_backward<T, nn::pad_function>(context);
     const Tensor& x = context.input(0);
@@ -94,7 +94,7 @@ template <class T> void pad_backward(GradientContext& context) {
     context.add_input(0, dx);
 }
 
-/// dweight[r] = sum of the dy of all places whose id is r; ids have no gradient.
+/// dweight[r] = sum of dy over all places whose id is r; ids have no gradient.
 template <class T> Tensor embedding_gradient(const Tensor& ids, const Tensor& dy, const Shape& weight) {
     Tensor result = Tensor::zeros(weight, dtype_of<T>);
     const Tensor numbers = ids.contiguous(), from = dy.contiguous();

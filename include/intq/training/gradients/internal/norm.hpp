@@ -20,7 +20,7 @@
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Of a normalization's input and parameters.
+/// The gradients of a normalization's input and parameters.
 struct NormGradients {
     Tensor input, weight, bias;
 };

@@ -45,13 +45,13 @@ inline Size2d size_of_image(const Tensor& x) {
     return x.rank() == 3 ? Size2d{1, x.extent(2)} : Size2d{x.extent(2), x.extent(3)};
 }
 
-/// A mean hands each of its cells the same part.
+/// Each cell of a mean gets an equal share.
 template <class T>
 void spread_mean(T* plane, index_t width, const nn::float_operators::WindowCells& cells, double part) {
     cells.for_each(width, [&](index_t at) { plane[at] += static_cast<T>(part); });
 }
 
-/// The largest element takes all; of several the first in row order, as in PyTorch.
+/// The largest element takes all; among equal ones the first in row order, as in PyTorch.
 template <class T> void max_pool2d_backward(GradientContext& context) {
     const Size2d size = size_of_image(context.input(0));
     const Window2d window = context.module_as<nn::MaxPool2d>().window_on(size);
@@ -79,7 +79,7 @@ template <class T> void adaptive_avg_pool2d_backward(GradientContext& context) {
     });
 }
 
-/// Each output hands its gradient to the cells that it blends, by their parts.
+/// Each output distributes its gradient over the cells that it blends, by their weights.
 template <class T> void interpolate_backward(GradientContext& context) {
     const nn::InterpolateOptions options =
         context.has_module() ? context.module_as<nn::Upsample>().options() : nn::interpolate_options(context.inputs());

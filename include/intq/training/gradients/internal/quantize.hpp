@@ -41,17 +41,17 @@ void lsq_backward(GradientContext& context);
 ///     dx     = dy where low <= x <= alpha, else 0
 ///     dalpha = sum of dy where x > alpha, minus sum of dy where x < low = -alpha
 ///
-/// Per channel where alpha is. A bound that the target raised (quantization::raise_weight_scales) is not the one that
-/// learns: its gradient is 0.
+/// Per channel where alpha is. A bound that the target raised (quantization::raise_weight_scales) is not the parameter
+/// that learns: its gradient is 0.
 void pact_backward(GradientContext& context);
 
-/// The row of the quantizer that a module holds: that of the weight in a prepared layer, the own one of a choice; none
-/// for another module. A context for the gradient of the module needs no other rows than this one.
+/// The row of the quantizer that a module holds: the weight's in a prepared layer, its own in a grid choice; none for
+/// another module. A context for the gradient of the module needs no other rows.
 ///
 /// @throws Error for a quantizer without a gradient
 std::span<const GradientRow> held_quantizer_row(std::span<const GradientRow> rows, const nn::Module* module);
 
-/// That of the quantizer whose grid was chosen: of the own one, whose parameters it may move, or of the input's grid.
+/// The gradient of the quantizer whose grid was chosen: its own, whose parameters it may move, or the input's.
 void grid_choice_backward(GradientContext& context);
 
 }  // namespace detail
@@ -117,8 +117,8 @@ INTQ_INLINE LearnableGradients learnable_fake_quantize_gradient(const Tensor& x,
 
 namespace detail {
 
-/// Calls backward(grid) with the grid of the forward pass, which its output carries. Where that did not round, the
-/// gradient passes as it is.
+/// Calls backward(grid) with the grid of the forward pass, which its output carries. If the forward pass did not round,
+/// the gradient passes unchanged.
 template <class Backward> void through_grid(GradientContext& context, const Backward& backward) {
     const auto& quantizer = context.module_as<quantization::Quantizer>();
     const auto& qparams = context.output().qparams();

@@ -22,7 +22,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Of sum: dx[i] = dy of the sum that x[i] is part of; of mean: that divided by the number of its terms.
+/// Of sum: dx[i] = dy of the sum that x[i] is part of; of mean: the same divided by the number of terms.
 template <class T, bool divides> void reduce_backward(GradientContext& context) {
     const Tensor& x = context.input(0);
     std::vector<index_t> axes;
@@ -37,7 +37,7 @@ template <class T, bool divides> void reduce_backward(GradientContext& context) 
     context.add_input(0, divides ? times<T>(dy, 1.0 / terms) : dy);
 }
 
-/// The matrices of the last two axes, one behind the other, repeated to the axes before them.
+/// The matrices of the last two axes, one after the other, broadcast over the axes before them.
 Tensor matrices_of(const Tensor& x, const Shape& leading);
 
 /// da = dy · b^T,  db = a^T · dy for each pair of matrices; summed where one was repeated.

@@ -13,14 +13,14 @@
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
-/// The derivative of arith::table_function at x; at a kink that of the side that PyTorch takes.
+/// The derivative of arith::table_function at x; at a kink, on the side that PyTorch takes.
 ///
 /// @param slope  as there
 double table_derivative(TableFunction function, double x, double slope = 1.0) noexcept;
 
 namespace detail {
 
-/// @tparam named  the function of that name; of gelu, whose kind is an argument, either
+/// @tparam named  the function of that name; for gelu, whose kind is an argument, either name
 template <class T, TableFunction named> void unary_backward(GradientContext& context) {
     TableFunction function = named;
     double parameter = nn::float_operators::unary_row(named).default_parameter;
