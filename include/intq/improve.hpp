@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What makes a quantized model better without training it (docs/improve.md).
+// Ways to improve a quantized model without training it (docs/improve.md).
 #ifndef INTQ_IMPROVE_HPP
 #define INTQ_IMPROVE_HPP
 
@@ -18,7 +18,7 @@
 #include "intq/improve/measurement_journal.hpp"
 #include "intq/improve/mixed_precision.hpp"
 
-// A change is kept where the model is nearer to float with it.
+// Keeps a change only where it brings the model nearer to float.
 #include "intq/improve/layer_calls.hpp"
 #include "intq/improve/take_better.hpp"
 

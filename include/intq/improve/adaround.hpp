@@ -42,20 +42,20 @@ struct AdaRoundReport {
     std::vector<SkippedLayer> skipped{};
 };
 
-/// Rounds the weights of a calibrated model so that its layers give what they gave in float.
+/// Rounds the weights of a calibrated model so that its layers compute nearly what they did in float.
 ///
 ///     minimise over V   |f(w x) - f(w~ x~)|²  +  lambda · sum of 1 - |2 h(V) - 1|^beta
 ///     w~ = s · clamp(floor(w / s) + h(V), quant_min, quant_max)
 ///     h(V) = clamp(1.2 · sigmoid(V) - 0.1, 0, 1)
 ///
-/// x is the layer's input in float and x~ the one that it has behind the quantized layers before it, f its activation;
-/// the square is summed over channels and averaged over the rest. V starts where w~ = w. beta falls linearly from
+/// x is the layer's input in float, x~ its input behind the quantized layers before it, and f its activation. The
+/// square is summed over channels and averaged over the rest. V starts where w~ = w. beta falls linearly from
 /// first_beta to last_beta, so that h is free first and 0 or 1 in the end; then h >= 1/2 is up. A layer that did not
 /// gain by it keeps its nearest codes.
 ///
 /// The weights of a layer that gained become the rounded ones, each less than one step from where it was (unless it was
-/// cut off), and its quantizer is fixed on the grid on which that was done: calibrating again is of no use to it. The
-/// other layers keep their real weights, and quantizers that observe as before.
+/// cut off). Its quantizer is fixed on the grid of the rounding, so calibrating again does not help it. The other
+/// layers keep their real weights, and their quantizers still observe.
 ///
 /// @param model   prepared and calibrated; changed in place, and left in the state `validation`
 /// @param source  some hundreds of samples, more than the layer has weights to an output; labels are not needed
@@ -63,7 +63,7 @@ struct AdaRoundReport {
 ///         not round, a name in options.layers that is not a layer, and a source without data
 ///
 /// Memory   the inputs and outputs of one layer over all data, and a copy of the model
-/// Cost     a layer: two passes over the data, and `iterations` forward and backward steps of the layer alone
+/// Cost     per layer: two passes over the data, and `iterations` forward and backward steps of only that layer
 /// Source   Nagel et al. 2020, arXiv 2004.10568
 AdaRoundReport adaround(quantization::PreparedModel& model, const quantization::BatchSource& source,
                         const AdaRoundOptions& options = {});
@@ -141,8 +141,8 @@ namespace detail {
 /// A layer's calls over all data, sample after sample.
 struct LayerData {
     std::vector<Tensor> inputs;  // one an argument
-    Tensor target;               // what the float layer gives
-    OwnedQParams grid;           // of the weight, with the scales that this input asks for
+    Tensor target;               // the float layer's output
+    OwnedQParams grid;           // of the weight, with the scales for this input
 
     index_t samples() const { return target.extent(0); }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Bias correction: takes the mean error that quantization gives to each output channel out of the bias. Layer: improve.
+// Bias correction: subtracts quantization's mean error in each output channel from the bias. Layer: improve.
 #ifndef INTQ_IMPROVE_BIAS_CORRECTION_HPP
 #define INTQ_IMPROVE_BIAS_CORRECTION_HPP
 
@@ -17,7 +17,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// The mean error of a layer's output channels over all data, before its activation.
 struct BiasShift {
     std::string layer;
-    double largest = 0.0;        // magnitude over the channels: what was taken away
+    double largest = 0.0;        // magnitude over the channels: the part that was removed
     double largest_after = 0.0;  // the same after the correction
 };
 
@@ -30,16 +30,16 @@ struct BiasCorrectionReport {
 ///
 ///     bias[c] -= mean(y_q[c]) - mean(y[c]),   y = product(x, w) + bias [+ second argument]
 ///
-/// y is what the layer gives in float, y_q what it gives quantized behind layers that are quantized and corrected
-/// already; both before the activation, so that the mean error of each channel over this data is 0 up to rounding. A
+/// y is the layer's output in float, y_q its quantized output behind layers that are already quantized and corrected.
+/// Both are taken before the activation, so that the mean error of each channel over this data is 0 up to rounding. A
 /// layer without a bias gets one. The scales stay: calibrate with more data than a shift of one mean can leave.
 ///
 /// @param model   prepared and calibrated; changed in place, and left in the state `validation`
 /// @param source  a few hundred samples; labels are not needed
 /// @throws Error for a quantizer that saw no data, and for a source without data
 ///
-/// Memory   that of one batch and of a copy of the model
-/// Cost     one pass over the data in float, and two quantized ones a layer
+/// Memory   one batch and a copy of the model
+/// Cost     one pass over the data in float, and two quantized ones per layer
 /// Source   Nagel et al. 2019, arXiv 1906.04721, section 4.2 (empirical)
 BiasCorrectionReport correct_bias(quantization::PreparedModel& model, const quantization::BatchSource& source);
 
@@ -93,7 +93,7 @@ private:
     index_t count_ = 0;
 };
 
-/// What a layer gives before its activation.
+/// A layer's output before its activation.
 INTQ_INLINE Tensor before_activation(const nn::Weighted& layer, const Tensor& weight,
                                      std::span<const nn::Value> inputs) {
     const Tensor product = layer.apply(inputs[0].tensor(), weight);

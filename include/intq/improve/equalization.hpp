@@ -22,13 +22,13 @@ struct EqualizationOptions {
     double tolerance = 1e-4;  // a sweep is the last where no factor is farther from 1
 };
 
-/// Two layers between which only operators stand that commute with a positive factor a channel.
+/// Two layers separated only by operators that commute with a positive factor per channel.
 struct EqualizedPair {
     std::string first, second;  // qualified names
     index_t channels = 0;
     index_t bounded = 0;   // channels whose factor the bound holds, see EqualizationPair
     index_t absorbed = 0;  // channels whose constant part went into the second layer's bias; with samples
-    /// Mean squared error of the second layer's product where both layers and what they read are rounded; with samples.
+    /// Mean squared error of the second layer's product with both layers and their inputs rounded; with samples.
     double error_without = 0.0, error = 0.0;
 };
 
@@ -44,14 +44,14 @@ struct EqualizationReport {
 ///     r1[i] = max |w1[i, ...]|,  r2[i] = max |w2[..., i, ...]|,  s[i] = sqrt(r1[i] / r2[i])
 ///     w1[i, ...] /= s[i],  b1[i] /= s[i],  w2[..., i, ...] *= s[i]
 ///
-/// for each pair of neighbours and channel i between them, over and over, until nothing moves: then r1 = r2 in all of
-/// them, but for those whose factor a bias bounds (EqualizationPair), and the product of the per-tensor precisions of
-/// each channel is the largest. Between the two may stand relu,
-/// leaky_relu, pooling, interpolate, identity, dropout and a flatten before a linear layer, each read by nobody else. A
-/// depthwise layer is evened out on both sides. A channel whose weights are all 0 goes with the others.
+/// for each pair of neighbours and channel i between them, over and over, until nothing moves. Then r1 = r2 in all of
+/// them, except those whose factor a bias bounds (EqualizationPair), and the product of the per-tensor precisions of
+/// each channel is the largest. Between the two may be relu, leaky_relu, pooling, interpolate, identity, dropout and a
+/// flatten before a linear layer, each read by nobody else. A depthwise layer is evened out on both sides. A channel
+/// whose weights are all 0 gets the common factor.
 ///
-/// The function of the model stays, up to float rounding. ReLU6 stops it: it cuts at 6 whatever the channel's factor
-/// (the paper's authors put ReLU in its place first).
+/// The model's function stays the same, up to float rounding. ReLU6 prevents equalization: it cuts at 6 whatever the
+/// channel's factor (the paper's authors put ReLU in its place first).
 ///
 /// @param model  changed in place; its layers are those of the module that it was traced from
 /// @throws Error for a model that holds quantizers: equalize before prepare
@@ -66,12 +66,12 @@ EqualizationReport equalize(graph::GraphModule& model, const EqualizationOptions
 ///     b1[i] -= c[i],  b2 += w2 c
 ///
 /// comes before the factors of a pair, so that a constant part needs no codes, and bounds no factor. It is left out
-/// where the second layer, or what stands between, does not give the same constant at every place: a convolution with
-/// zero padding, a transposed one. On data whose channel falls below c, the model's function is another one.
+/// where the second layer, or an operator between, does not produce the same constant at every place: a convolution
+/// with zero padding, a transposed one. On data whose channel falls below c, the model's function changes.
 ///
 /// @param model    in evaluation
 /// @param samples  some tens do
-/// @param qconfig  what prepare will give to the layers
+/// @param qconfig  the one that prepare will assign to the layers
 /// @throws Error as above, for a source without data, and for a qconfig without a quantizer of weights or outputs
 ///
 /// Memory   a copy of the model, and the inputs of one layer over all samples
@@ -139,7 +139,7 @@ INTQ_INLINE void sweep(std::vector<EqualizationPair>& pairs, const EqualizationO
 /// The constant parts of the channels behind each pair's first layer, by its name; none where they cannot be absorbed.
 using ConstantParts = std::map<std::string, std::vector<double>>;
 
-/// What the operators between two layers make of the first one's output.
+/// Applies the operators between two layers to the first one's output.
 INTQ_INLINE Tensor through(graph::GraphModule& model, const EqualizationPair& pair, Tensor y) {
     const auto& path = pair.path();
     for (std::size_t i = 1; i + 1 < path.size(); ++i)
@@ -147,7 +147,7 @@ INTQ_INLINE Tensor through(graph::GraphModule& model, const EqualizationPair& pa
     return y;
 }
 
-/// Whether what stands behind the first layer makes one constant for each channel of a constant.
+/// Whether the operators behind the first layer turn constant channels into constant channels.
 ///
 /// @param shape  of one sample behind the first layer
 INTQ_INLINE bool keeps_constants(graph::GraphModule& model, const EqualizationPair& pair, const Shape& shape, int axis,
@@ -206,7 +206,7 @@ INTQ_INLINE ConstantParts constant_parts(graph::GraphModule& model, const std::v
     return parts;
 }
 
-/// What rounding costs two layers on the inputs of the first.
+/// The cost of rounding for two layers on the inputs of the first.
 class RoundedPair {
 public:
     RoundedPair(graph::GraphModule& model, const EqualizationPair& pair, const quantization::QConfig& qconfig,
@@ -224,7 +224,7 @@ public:
         });
     }
 
-    /// Mean squared error of the second layer's product with the weights as they are.
+    /// Mean squared error of the second layer's product with the current weights.
     double error() {
         const auto input = activation(), between = activation();
         for (const Tensor& x : inputs_) {
@@ -339,7 +339,7 @@ INTQ_INLINE EqualizationReport equalize(graph::GraphModule& model, const quantiz
     if (!qconfig.output || !qconfig.weight)
         throw Error(std::string("equalize: its qconfig has no quantizer of ") +
                     (qconfig.weight ? "outputs" : "weights"));
-    // What is chosen here is the same on every CPU.
+    // The choice is the same on every CPU.
     const FloatSumsScope reproducible(FloatSums::reproducible);
     std::set<std::string> left_out;
     std::vector<NotEqualized> rejected, ignored;

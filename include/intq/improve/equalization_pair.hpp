@@ -26,28 +26,28 @@ class Weighted;
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A layer behind which nothing was equalized.
+/// A layer that was not equalized with a following one.
 struct NotEqualized {
     std::string layer;
     std::string reason;
 };
 
-/// Two layers whose channels are one after the other, and the factors between them. Nothing else reads these channels.
+/// Two consecutive layers, and the factors of the channels between them. Nothing else reads these channels.
 ///
 ///     r1[i] = max |w1[i, ...]|,  r2[i] = max |w2[..., i, ...]|,  s[i] = sqrt(r1[i] / r2[i])
 ///
 /// **The bound.** A channel that the data hardly moves has small weights and may have a large bias. The product of all
-/// steps, T[i], is kept so large that no bias becomes what decides the range of the activation:
+/// steps, T[i], is kept so large that no bias comes to decide the range of the activation:
 ///
 ///     A = max(4 · m · max r1, max b1),  m = the median of |b1[i]| / r1[i]         (all of the model as it was)
 ///     g = max over i of (r1[i] / T[i]) / max r1                                   (what all channels grow by)
 ///     T[i] >= min(1, |b1[i]| / A) / g
 ///
 /// Let X be the unknown reach of the layer's input, so that channel i reaches about max(r1[i]·X, b1[i]). Before, the
-/// activation reaches A(X) = max(X · max r1, max b1); with the bound, and X >= 4·m, at most g · A(X). So a bias costs
-/// nothing that the common factor g, which the next layer's weights undo, does not explain: what rounding the
-/// activation adds behind the next layer, A · r2[i], is for no channel larger than the largest was before. 4·m is the
-/// reach of a batch norm's channels, whose deviation is about their bias, and which reach about four deviations.
+/// activation reaches A(X) = max(X · max r1, max b1); with the bound, and X >= 4·m, at most g · A(X). So the only cost
+/// of a bias is the common factor g, which the next layer's weights undo: rounding the activation adds A · r2[i] behind
+/// the next layer, in no channel more than the largest was before. 4·m is the reach of a batch norm's channels, whose
+/// deviation is about their bias, and which reach about four deviations.
 class EqualizationPair {
 public:
     /// @param path     the nodes from the first layer to the second
@@ -60,9 +60,9 @@ public:
     const std::vector<const graph::Node*>& path() const noexcept { return path_; }
     index_t channels() const;
 
-    /// Takes the weights and the biases as they are for those from which the factors are counted.
+    /// Makes the current weights and biases the reference of the factors.
     void begin();
-    /// One step, T[i] *= s[i] as the bound lets it; gives back how far the largest factor is from 1.
+    /// One step, T[i] *= s[i] as far as the bound allows; returns how far the largest factor is from 1.
     double step();
     /// T.
     const std::vector<double>& factors() const noexcept { return total_; }
@@ -70,7 +70,7 @@ public:
     index_t bounded() const noexcept { return bounded_; }
     /// Divides the first layer's channels, and multiplies the second's.
     void scale(const std::vector<double>& factors) const;
-    /// Takes a constant from each channel, and what the second layer makes of it into its bias.
+    /// Subtracts a constant from each channel, and adds its effect in the second layer to that layer's bias.
     void absorb(const std::vector<double>& constants) const;
 
 private:
@@ -86,7 +86,7 @@ private:
 
 /// The pairs of a float model in the order in which they run.
 ///
-/// @param blocked  the other layers, with what stands in the way
+/// @param blocked  the other layers, with the obstacle
 /// @throws Error for a model that holds quantizers
 std::vector<EqualizationPair> equalization_pairs(graph::GraphModule& model, std::vector<NotEqualized>& blocked);
 
@@ -152,7 +152,7 @@ public:
     EqualizationWalk(graph::GraphModule& model, quantization::NodeOperators& operators, const graph::Node& first)
         : model_(model), operators_(operators), first_(first) {}
 
-    /// Null where something stands between; `reason` says what.
+    /// Null where something is in between; `reason` says what.
     nn::Weighted* run(std::string& reason) {
         auto& layer = weighted(first_);
         if (layer.norm() != nullptr) return stop(reason, "its batch norm is not folded");
@@ -312,7 +312,7 @@ INTQ_INLINE double EqualizationPair::step() {
     std::vector<double> factors(r1.size(), 1.0);
     bounded_ = 0;
     for (std::size_t c = 0; c < r1.size(); ++c) {
-        // A channel without weights on one side has no factor of its own: it goes with the others.
+        // A channel without weights on one side gets the common 1/g.
         const double total = wanted[c] > 0 ? (std::max)(wanted[c], least_[c] / grown) : 1.0 / grown;
         bounded_ += wanted[c] > 0 && total > wanted[c];
         factors[c] = total / total_[c];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The layers with weights of a prepared model, and what they are given when it runs. Layer: improve.
+// The layers with weights of a prepared model, and their inputs when it runs. Layer: improve.
 #ifndef INTQ_IMPROVE_LAYER_CALLS_HPP
 #define INTQ_IMPROVE_LAYER_CALLS_HPP
 
@@ -38,7 +38,7 @@ class PreparedWeight;
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A layer that was left as it is, and why.
+/// A layer that was left unchanged, and why.
 struct SkippedLayer {
     std::string layer;
     std::string reason;
@@ -51,7 +51,7 @@ struct LayerCall {
     nn::Weighted* weighted = nullptr;
     quantization::PreparedWeight* prepared = nullptr;
 
-    /// The axis of the output on which its channels lie.
+    /// The axis of the output that counts its channels.
     int channel_axis(const Tensor& output) const;
 };
 
@@ -62,7 +62,7 @@ struct LayerCall {
 /// output
 std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, std::vector<SkippedLayer>& skipped);
 
-/// Called for a node with what it was given and what it gave.
+/// Called for a node with its inputs and output.
 using CallHook =
     std::function<void(const graph::Node& node, std::span<const nn::Value> inputs, const nn::Value& output)>;
 
@@ -76,7 +76,7 @@ void run_and_visit(graph::GraphModule& model, const Tensor& batch, const std::se
 /// A copy of the prepared model that computes in float.
 std::shared_ptr<quantization::PreparedModel> float_copy(const quantization::PreparedModel& model);
 
-/// The batches of a source that hold samples, one after the other. Throws where there is none.
+/// The batches of a source that hold samples, one after the other. Throws if there are none.
 void for_each_batch(const quantization::BatchSource& source, const char* who,
                     const std::function<void(std::span<const nn::Value> batch)>& visit);
 

@@ -22,26 +22,26 @@
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What was measured, one line a measurement, in a file that only grows:
+/// The measurements, one per line, in a file that only grows:
 ///
 ///     intq measurements 1 <checksum of the layers' names>
 ///     int8 <loss> <seconds> <checksum of the rest of the line> <layer>
 ///
-/// A last line without its end is torn: the program stopped while it wrote it. It is cut off, its measurement is made
-/// again, and torn() says so. Any other line that is not as above, a layer that is not in the list and a measurement
-/// that comes twice are an Error that names file and line; the file is then left as it is. What is read is checked
-/// whatever the checksums say: they are there against accidents.
+/// A last line without its end is torn: the program stopped while writing it. It is cut off, its measurement is made
+/// again, and torn() says so. Any other malformed line, a layer that is not in the list and a repeated measurement are
+/// an Error that names file and line; the file is then left as it is. All data is checked whatever the checksums say:
+/// they guard against accidents.
 class MeasurementJournal {
 public:
     /// Reads the file, or begins it where there is none.
     ///
-    /// @param layers  qualified names; each once, none empty or with characters of control
+    /// @param layers  qualified names; each once, not empty and without control characters
     MeasurementJournal(std::filesystem::path path, std::span<const std::string> layers);
 
-    /// None where it is still to be measured.
+    /// None if it is still to be measured.
     std::optional<TypeCost> find(const std::string& layer, DType dtype) const;
-    /// Adds a measurement; it is in the file when this returns. Throws for one that is there, or is not finite, and
-    /// where it cannot be written: the file is then as before.
+    /// Adds a measurement; it is in the file when this returns. Throws for a repeated or non-finite one, and if it
+    /// cannot be written: the file is then as before.
     void add(const std::string& layer, DType dtype, const TypeCost& cost);
     std::size_t size() const noexcept { return known_.size(); }
     /// Whether the end of the file was cut off.
@@ -63,8 +63,8 @@ private:
 /// Measures a layer in one type while the others stay as they are.
 using MeasureLayer = std::function<TypeCost(const std::string& layer, DType dtype)>;
 
-/// The costs of layers in int8 and int16, from the journal where it has them, and measured and written there where not.
-/// An exception of `measure` leaves all that was measured before in the journal.
+/// The costs of layers in int8 and int16, from the journal where it has them, and otherwise measured and written there.
+/// After an exception from `measure`, the journal keeps all earlier measurements.
 ///
 ///     const auto costs = measure_layers(names, measure, "search.journal");   // interrupted: call it again
 ///     const MixedPrecision best = choose_within_seconds(costs, 0.004);
@@ -103,7 +103,7 @@ INTQ_INLINE std::string journal_line(const std::string& layer, DType dtype, cons
     return numbers + " " + text_checksum(numbers + " " + layer) + " " + layer + "\n";
 }
 
-/// Adds text to the end of a file; 0, or the number of the system's error where not all of it could be written.
+/// Adds text to the end of a file; 0, or the number of the system's error if not all of it could be written.
 INTQ_INLINE int append_to_file(const std::filesystem::path& path, std::string_view text) {
     std::FILE* const file = std::fopen(path.c_str(), "ab");
     if (file == nullptr) return errno;
@@ -113,7 +113,7 @@ INTQ_INLINE int append_to_file(const std::filesystem::path& path, std::string_vi
     return error;
 }
 
-/// The part of a text before the next space, which is taken off with it; the whole where there is none.
+/// Removes and returns the part of a text before the next space, or the whole if there is none.
 INTQ_INLINE std::string_view take_word(std::string_view& text) {
     const std::size_t end = (std::min)(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
@@ -211,7 +211,7 @@ INTQ_INLINE void MeasurementJournal::add(const std::string& layer, DType dtype, 
     const std::uintmax_t size = std::filesystem::file_size(path_, error);
     if (error) io::throw_system_error(path_, "cannot be opened", error.value());
     if (const int number = detail::append_to_file(path_, line)) {
-        // Else the next line would go on where this one was torn.
+        // Otherwise the next line would continue this torn one.
         std::filesystem::resize_file(path_, size, error);
         io::throw_system_error(path_, error ? "cannot be written, nor cut back" : "cannot be written", number);
     }

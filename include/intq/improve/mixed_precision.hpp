@@ -21,7 +21,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// What a layer costs in one type.
 struct TypeCost {
-    double loss = 0.0;     // of accuracy, in any measure that adds up and where more is worse
+    double loss = 0.0;     // of accuracy, in any additive measure where more is worse
     double seconds = 0.0;  // measured
     friend bool operator==(const TypeCost&, const TypeCost&) = default;
 };
@@ -38,17 +38,16 @@ struct MixedPrecision {
     double seconds = 0.0;
 };
 
-/// The assignment of the least loss within a time, or of the least time within a loss.
+/// The assignment with the least loss within a time, or the least time within a loss.
 ///
-/// A layer takes the type that is better in both respects where there is one, and int8 where they are equal. For the
-/// others the question is a knapsack problem, which solve_knapsack() solves exactly (the proof is there): what the
-/// slower type costs in time is the weight and what it saves in loss the value, or the other way round. Losses and
-/// times of layers are added; that each layer loses the same beside any choice of the others is the assumption of the
-/// method.
+/// A layer takes the type that is better in both respects if there is one, and int8 if they are equal. For the others
+/// the question is a knapsack problem, which solve_knapsack() solves exactly (the proof is there). The weight is the
+/// slower type's extra time and the value is the loss that it saves, or the other way round. The losses and times of
+/// layers are added: the method assumes that each layer loses the same whatever the choice of the others.
 ///
-/// @param budget  counts as met up to a part of 10^-12 of the sums, which is what their rounding may be
-/// @throws Error where no assignment meets the budget, with the least that can be had; for a cost that is not finite,
-///         a time below 0 and a layer that comes twice
+/// @param budget  counts as met up to 10^-12 of the sums, to allow for their rounding
+/// @throws Error where no assignment meets the budget, naming the least possible; for a cost that is not finite, a time
+///         below 0 and a layer that comes twice
 MixedPrecision choose_within_seconds(std::span<const LayerCosts> costs, double budget);
 MixedPrecision choose_within_loss(std::span<const LayerCosts> costs, double budget);
 
@@ -59,20 +58,20 @@ struct LayerTimes {
 };
 
 /// Costs from a sensitivity list (quantization::read_sensitivity_list) whose metric grows with the loss (L1, MSE, KL):
-/// a layer in int8 loses the largest metric of its rows, in int16 nothing. Throws for a layer that only one of the two
+/// in int8 a layer loses the largest metric of its rows, in int16 nothing. Throws for a layer that only one of the two
 /// knows, and for a negative metric.
 std::vector<LayerCosts> layer_costs(std::span<const quantization::SensitiveOperator> sensitivity,
                                     std::span<const LayerTimes> times);
 
 /// Reads lines `layer int8_loss int16_loss int8_seconds int16_seconds`; empty lines and those that begin with # are
-/// skipped. Throws the Error that names file and line for any other, and for a file without costs.
+/// skipped. Any other line, and a file without costs, is an Error that names file and line.
 std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& path);
 
-/// Writes what read_layer_costs() reads, with a line of column names, and each number with all its digits. Throws for a
-/// name with a space or a #, which that could not read.
+/// Writes a file for read_layer_costs(), with a line of column names, and each number with all its digits. Throws for a
+/// name with a space or a #, which could not be read back.
 void write_layer_costs(const std::filesystem::path& path, std::span<const LayerCosts> costs);
 
-/// Gives the layers in int16 a qconfig by name. The last layer keeps its accumulator as output, where it has that
+/// Gives the layers in int16 a qconfig by name. The last layer keeps its accumulator as output, if it has one
 /// (QConfig::keeps_high_precision).
 void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,
                          const quantization::QConfig& int16 = quantization::get_default_calib_qconfig(DType::int16,
@@ -134,8 +133,8 @@ INTQ_INLINE void check_costs(std::span<const LayerCosts> costs, double budget) {
 INTQ_INLINE MixedPrecision choose(std::span<const LayerCosts> costs, double TypeCost::*wanted,
                                   double TypeCost::*limited, double budget, const char* what) {
     check_costs(costs, budget);
-    std::vector<bool> is_int16;     // where nothing of the budget is spent that need not be
-    std::vector<std::size_t> open;  // layers whose other type costs more of the budget and less of what is wanted
+    std::vector<bool> is_int16;     // where no budget is spent needlessly
+    std::vector<std::size_t> open;  // layers whose other type costs more budget and less of `wanted`
     std::vector<KnapsackItem> items;
     double least = 0, size = (std::abs)(budget);
     for (const LayerCosts& layer : costs) {

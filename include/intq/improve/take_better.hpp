@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// take_better: a change of a quantized model is kept only where the model is nearer to float with it. Layer: improve.
+// take_better: keeps a change of a quantized model only where it brings the model nearer to float. Layer: improve.
 #ifndef INTQ_IMPROVE_TAKE_BETTER_HPP
 #define INTQ_IMPROVE_TAKE_BETTER_HPP
 
@@ -21,7 +21,7 @@ class GraphModule;
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a comparison of two models found: SQNR in dB against the float model.
+/// The result of a comparison of two models: SQNR in dB against the float model.
 struct BetterOf {
     double without = 0.0, with = 0.0;
     bool is_kept = false;  // the change: with > without
@@ -35,13 +35,13 @@ struct HeldOut {
     quantization::BatchSource learn, judge;
 };
 
-/// Every fourth batch judges, or the last one of fewer than four. One batch is both: give smaller ones.
+/// Every fourth batch judges, or the last one of fewer than four. A single batch is both: use smaller ones.
 HeldOut hold_out(const quantization::BatchSource& samples);
 
 /// SQNR of a model's outputs over samples, infinite where they are equal; of several outputs the lowest.
 ///
 /// @param reference  the float model
-/// @throws Error for a source without data, and for models with other outputs
+/// @throws Error for a source without data, and for models with different outputs
 ///
 /// Result   the same bits on every CPU
 double sqnr_on(graph::GraphModule& reference, graph::GraphModule& model, const quantization::BatchSource& samples);
@@ -58,13 +58,13 @@ BetterOf take_better(std::shared_ptr<quantization::PreparedModel>& model,
 /// A change of a calibrated model, from samples.
 using Improvement = std::function<void(quantization::PreparedModel& model, const quantization::BatchSource& learn)>;
 
-/// Changes a copy on the samples that hold_out() gives for learning, and takes the better by the others.
+/// Changes a copy on the samples that hold_out() sets aside for learning, and takes the better by the others.
 ///
 ///     const auto choice = improve_if_better(prepared, *float_model, samples,
 ///                                           [](auto& model, const auto& learn) { adaround(model, learn); });
 ///
-/// @param reference  the float model from which `model` was prepared, and not the prepared one in float: a change
-///                   before this one, such as AdaRound, has rounded the weights of that
+/// @param reference  the float model that `model` was prepared from, not the prepared one in float: an earlier change,
+///                   such as AdaRound, has rounded the weights of the latter
 /// Memory   a copy of the model
 BetterOf improve_if_better(std::shared_ptr<quantization::PreparedModel>& model, graph::GraphModule& reference,
                            const quantization::BatchSource& samples, const Improvement& change);

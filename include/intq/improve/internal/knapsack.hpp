@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The knapsack problem, exactly: what the mixed choice of types comes down to. Layer: improve.
+// Solves the knapsack problem exactly, for the mixed choice of types. Layer: improve.
 #ifndef INTQ_IMPROVE_INTERNAL_KNAPSACK_HPP
 #define INTQ_IMPROVE_INTERNAL_KNAPSACK_HPP
 
@@ -21,23 +21,22 @@ struct KnapsackItem {
 ///
 ///     maximise sum of value[i]·chosen[i]   where   sum of weight[i]·chosen[i] <= capacity
 ///
-/// Items are taken in the order of value/weight. After k of them a list holds, for choices among those k, weight and
-/// value of each that no other beats, so that the list grows in weight and in value alike (Nemhauser, Ullmann). A
-/// choice is dropped where
+/// Items are taken in the order of value/weight. After k items a list holds weight and value of each choice among those
+/// k that no other beats, so both weight and value rise along the list (Nemhauser, Ullmann). A choice is dropped where
 ///   1. it is above the capacity,
 ///   2. another one has no larger weight and no smaller value, or
-///   3. its bound is below the value of a choice that is known: the bound adds the items to come while they fit, and of
-///      the first that does not the part that does (Dantzig).
+///   3. its bound is below the value of a known choice: the bound adds the remaining items while they fit, and the
+///      fitting part of the first that does not (Dantzig).
 ///
-/// Proof that the best remains. No weight is negative, so 1 drops only what no completion makes possible. For 2, let
-/// p beat q: each completion of q added to p gives no larger weight and no smaller value; that holds in floating point
-/// too, where both add the same numbers in the same order and a rounded sum is monotone in each operand. For 3, the
-/// bound is the optimum of the problem with fractions of the items to come, which has every completion among its
-/// solutions; the comparison leaves a margin of 2^-40 for the rounding of its sums. So after the last item the list
-/// holds a choice of the largest value, the last in the list.
+/// Proof that the best remains. No weight is negative, so rule 1 drops only choices that no completion makes possible.
+/// For rule 2, let p beat q: each completion of q, added to p, has no larger weight and no smaller value. That holds in
+/// floating point too, where both add the same numbers in the same order and a rounded sum is monotone in each operand.
+/// For rule 3, the bound is the optimum of the problem with fractions of the remaining items, whose solutions include
+/// every completion; the comparison leaves a margin of 2^-40 for the rounding of its sums. So after the last item the
+/// list holds a choice of the largest value, the last in the list.
 ///
 /// @throws Error for a weight or value that is not positive and finite; where more than 2^22 choices are undecided,
-///         which takes items that were made for it
+///         which only contrived items cause
 ///
 /// Result   no choice within the capacity has a larger value, sums taken in the order of value/weight
 /// Memory   8 bytes for each choice that was ever kept
@@ -102,7 +101,7 @@ private:
     };
     static constexpr std::size_t most = std::size_t{1} << 22;
 
-    // How many of the items from k on fit in order; the rest of the capacity is what is left.
+    // How many of the items from k on fit in order; the rest of the capacity is left over.
     std::size_t fitting(double left, std::size_t k) const {
         const auto end =
             std::upper_bound(weights_.begin() + static_cast<std::ptrdiff_t>(k) + 1, weights_.end(), weights_[k] + left);
@@ -121,14 +120,14 @@ private:
         return value;
     }
 
-    // What the choice surely reaches: the items from k on while they fit, less the rounding of the sums.
+    // A value that the choice surely reaches: the items from k on while they fit, less the rounding of the sums.
     double greedy(const Choice& choice, std::size_t k) const {
         const double margin = weights_.back() * 0x1p-40;
         const std::size_t end = (std::max)(fitting(capacity_ - choice.weight - margin, k), k);
         return choice.value + (values_[end] - values_[k]);
     }
 
-    // The lists without and with item k merged, the lightest first; of equal weights the most valuable.
+    // The lists without and with item k merged, the lightest first; among equal weights the most valuable.
     std::vector<Choice> with_item(const std::vector<Choice>& choices, std::size_t k) {
         const KnapsackItem& item = items_[order_[k]];
         const double least = known_ - values_.back() * 0x1p-40;
