@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// compare_model_outputs: what the same modules of a float and of a quantized model give. Layer: numeric_suite
+// compare_model_outputs: the outputs of the same modules in a float and a quantized model. Layer: numeric_suite
 // (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_EAGER_COMPARE_OUTPUTS_HPP
 #define INTQ_NUMERIC_SUITE_EAGER_COMPARE_OUTPUTS_HPP
@@ -16,13 +16,13 @@
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Names of types of modules, as Module::type_name() gives them, or as PyTorch spells quantized ones (type_word()).
+/// Names of types of modules, as in Module::type_name(), or as PyTorch spells quantized ones (type_word()).
 using ModuleTypes = std::set<std::string>;
 
-/// The types whose outputs are compared unless a list says otherwise, PyTorch's list for the layers that there are:
-/// layers with weights, fused ones, batch norms of 2 and 3 dimensions, layer norm, embeddings, LSTM, ReLU6, PReLU,
-/// LeakyReLU, ELU, Hardswish, stubs, Dropout, Sequential and FloatFunctional, each in float, prepared, quantized and
-/// dynamic. ReLU, pools, Flatten, Identity and other activations are not among them.
+/// The types whose outputs are compared by default, PyTorch's list for the layers of this library: layers with weights,
+/// fused ones, batch norms of 2 and 3 dimensions, layer norm, embeddings, LSTM, ReLU6, PReLU, LeakyReLU, ELU,
+/// Hardswish, stubs, Dropout, Sequential and FloatFunctional, each in float, prepared, quantized and dynamic. ReLU,
+/// pools, Flatten, Identity and other activations are not among them.
 ModuleTypes get_default_compare_output_module_list();
 
 struct CompareOutputsOptions {
@@ -33,18 +33,18 @@ struct CompareOutputsOptions {
 /// Puts a logger behind the modules of both models whose types are on the list: leaves, and FloatFunctional always; a
 /// fused module as a whole; never Dropout, and never a DeQuantStub. Both models are changed: start from clones.
 ///
-/// @throws Error for a type of a list of one's own that neither model has, with the nearest types; for a model that has
+/// @throws Error for a type of a custom list that neither model has, with the nearest types; for a model that has
 ///         loggers already
 ///
 /// Source   torch.ao.ns._numeric_suite.prepare_model_outputs
 void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module, const CompareOutputsOptions& options = {});
 
-/// What both models gave since prepare_model_outputs(), by the names of the quantized one: lists "float" and
+/// The outputs of both models since prepare_model_outputs(), by the quantized one's names: lists "float" and
 /// "quantized". A module without a partner in the float model is left out.
 ///
-/// @throws Error where nothing was logged, because a model was not run; where a layer of the float model and that of
-///         the quantized one have other operators fused into them; where a module was called more often in one model
-///         than in the other; where no name has a partner; for loggers without a list "tensor_val"
+/// @throws Error where nothing was logged, because a model was not run; where a layer has different operators fused
+///         into it in the two models; where a module was called more often in one model than in the other; where no
+///         name has a partner; for loggers without a list "tensor_val"
 LoggerDict get_matching_activations(nn::Module& float_module, nn::Module& q_module);
 
 /// prepare_model_outputs(), a run of both models on the data, and get_matching_activations().
@@ -64,8 +64,8 @@ std::string plain_type(const std::string& type);
 /// Runs a model on its inputs.
 nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data);
 
-/// Throws where two modules of one place compute different things, such as a convolution and one with a relu fused into
-/// it: their outputs do not correspond.
+/// Throws where two modules in the same place compute different things, such as a convolution and one with a relu fused
+/// into it: their outputs do not correspond.
 void check_same_operator(const char* function, const std::string& name_in_float, const nn::Module& in_float,
                          const std::string& name, const nn::Module& quantized);
 

@@ -19,8 +19,8 @@ namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
 
 /// A quantized module with its float module beside it. A call runs the first, then the second on the real values of the
-/// same inputs, shows both results to the logger, and gives that of the first. So does a call of a method, such as
-/// add_relu of FloatFunctional.
+/// same inputs, shows both results to the logger, and returns the first one's. The same holds for a call of a method,
+/// such as add_relu of FloatFunctional.
 class Shadow : public nn::Cloneable<Shadow> {
 public:
     Shadow(nn::ModulePtr q_module, nn::ModulePtr float_module, std::shared_ptr<Logger> logger);
@@ -32,12 +32,11 @@ public:
 };
 
 /// Puts a Shadow in place of each quantized module whose float counterpart, the child of the same name, has a type of
-/// the list, if the types in the two differ. A module of another type is walked through; one that the float model does
-/// not have is left as it is. The quantized model is changed; it shares the float model's modules.
+/// the list, if the types in the two differ. A module of another type is walked through; one that the float model lacks
+/// is left as it is. The quantized model is changed; it shares the float model's modules.
 ///
-/// @throws Error for a type of the list that the float model does not have, with the nearest types; for a model that
-///         has loggers already; where no module was replaced: the models do not correspond, or nothing in them is
-///         quantized
+/// @throws Error for a type of the list that the float model lacks, with the nearest types; for a model that has
+///         loggers already; where no module was replaced: the models do not correspond, or nothing in them is quantized
 ///
 /// Source   torch.ao.ns._numeric_suite.prepare_model_with_stubs
 void prepare_model_with_stubs(nn::Module& float_module, nn::Module& q_module, const ModuleTypes& module_swap_list,

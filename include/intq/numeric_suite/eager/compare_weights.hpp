@@ -24,22 +24,22 @@ struct WeightPair {
 using WeightDict = Ordered<WeightPair>;
 std::string to_json(const WeightPair& pair, TensorJson tensors = TensorJson::shape);
 
-/// The state of a model with PyTorch's names and contents for what is quantized: state_dict() of a converted model.
+/// The state of a model with PyTorch's names and contents for quantized modules: state_dict() of a converted model.
 ///
 /// A converted convolution has weight, bias, scale and zero_point; a converted or dynamic linear layer has its weight
 /// as _packed_params._packed_params; a dynamic LSTM has _all_weight_values.<k>.param, the weight of the hidden state in
-/// layer k, and _all_weight_values.<k>.param_ih, that of the input, which PyTorch has in the same entry. Other modules
-/// have their parameters and buffers. A weight is codes that carry their scales.
+/// layer k, and _all_weight_values.<k>.param_ih, the weight of the input, which PyTorch keeps in the same entry. Other
+/// modules have their parameters and buffers. A weight consists of codes that carry their scales.
 ///
-/// The codes of a layer that was not called yet are those of its weight's quantizer; a call may raise their scale so
-/// that the bias fits (docs/arithmetic.md section 3).
+/// The codes of a layer that has not been called come from its weight's quantizer; a call may raise their scale so that
+/// the bias fits (docs/arithmetic.md section 3).
 nn::StateDict quantized_state_dict(nn::Module& model);
 
-/// The name among `names` that a name of the quantized model stands for; none where there is none.
+/// The name among `names` that corresponds to a name of the quantized model, if any.
 ///
-/// The last part of `key` must be `postfix`. The parts before it must be those of the name without its last part, or
-/// without its last two, because a fused layer has its members below it; for _packed_params also without the last two
-/// of the key.
+/// The last part of `key` must be `postfix`. The parts before it must equal the name without its last part, or without
+/// its last two, because a fused layer has its members below it. For _packed_params the last two parts of the key are
+/// also dropped.
 std::optional<std::string> find_match(const std::vector<std::string>& names, const std::string& key,
                                       const std::string& postfix);
 
@@ -51,7 +51,7 @@ std::optional<std::string> find_match(const std::vector<std::string>& names, con
 /// @param float_dict      state_dict() of the float model, fused or not
 /// @param quantized_dict  quantized_state_dict() of the quantized model
 /// @throws Error where no weight of the quantized model has a partner, because the models do not correspond, and where
-///         none of them is codes, because quantized_dict is no quantized_state_dict()
+///         no weight holds codes, because quantized_dict is not a quantized_state_dict()
 ///
 /// Source   torch.ao.ns._numeric_suite.compare_weights
 WeightDict compare_weights(const nn::StateDict& float_dict, const nn::StateDict& quantized_dict);
@@ -109,7 +109,7 @@ INTQ_INLINE std::optional<std::string> find_parts(const std::vector<std::string>
     for (const std::size_t dropped : {std::size_t{1}, std::size_t{2}})
         for (const std::string& name : names) {
             const Parts parts = parts_of(name);
-            // What the model itself has stands for none of its children: "weight" is not "fc.weight".
+            // A tensor of the model itself does not match its children's: "weight" is not "fc.weight".
             if (wanted.empty() && parts.size() != 1) continue;
             if (without_last(parts, dropped) == wanted) return name;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Loggers of the eager numeric suite: modules that keep what they are shown. Layer: numeric_suite
+// Loggers of the eager numeric suite: modules that keep the values they see. Layer: numeric_suite
 // (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_EAGER_LOGGER_HPP
 #define INTQ_NUMERIC_SUITE_EAGER_LOGGER_HPP
@@ -15,8 +15,8 @@
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a logger of one's own derives from, as nn::Cloneable<Own, Logger>: its forward keeps what it wants in stats(),
-/// and gives the value that the model goes on with.
+/// Base class of custom loggers, as nn::Cloneable<Own, Logger>: forward keeps what it wants in stats(), and returns the
+/// value that the model continues with.
 ///
 ///     struct Largest : nn::Cloneable<Largest, numeric_suite::Logger> {
 ///         nn::Value forward(nn::Arguments x) override {
@@ -25,10 +25,10 @@ inline namespace INTQ_HOSTED_ABI {
 ///         }
 ///     };
 ///
-/// A call changes the object: threads need a clone each.
+/// A call changes the object: each thread needs a clone.
 class Logger : public nn::Module {
 public:
-    /// Lists of values by name; those of activations are "tensor_val", those of shadows "float" and "quantized".
+    /// Lists of values by name; "tensor_val" for activations, "float" and "quantized" for shadows.
     using Stats = Ordered<ValueList>;
 
     INTQ_INLINE std::string type_name() const override;
@@ -40,20 +40,20 @@ private:
     Stats stats_;
 };
 
-/// Keeps what a module gives, of each call, as it is: tuples and codes too. Its list is "tensor_val".
+/// Keeps the output of each call of a module unchanged: tuples and codes too. Its list is "tensor_val".
 class OutputLogger : public nn::Cloneable<OutputLogger, Logger> {
 public:
     INTQ_INLINE std::string type_name() const override;
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 };
 
-/// What a ShadowLogger keeps of a value.
+/// The part of a value that a ShadowLogger keeps.
 enum class ShadowRule {
     whole,  // a tensor; of a tuple its first item, which is an LSTM's output
-    torch   // as PyTorch: of a tensor of two and more samples the first one alone
+    torch   // as PyTorch: of a tensor of two or more samples only the first
 };
 
-/// Keeps what a quantized module and the float module beside it give: forward(quantized, float). Its lists are
+/// Keeps the outputs of a quantized module and the float module beside it: forward(quantized, float). Its lists are
 /// "quantized" and "float".
 class ShadowLogger : public nn::Cloneable<ShadowLogger, Logger> {
 public:
@@ -72,20 +72,20 @@ template <class LoggerType> LoggerFactory logger_factory() {
     return [] { return std::make_shared<LoggerType>(); };
 }
 
-/// What the loggers of a model have kept, by the path of the module that each one stands in with ".stats" behind it.
+/// The values kept by the loggers of a model, under the path of each logger's module with ".stats" appended.
 using LoggerDict = Ordered<Logger::Stats>;
 
-/// The stats of all loggers below a module. Of the loggers in one module the first counts.
+/// The stats of all loggers below a module. Only the first logger in a module counts.
 ///
 /// @param prefix  the path of the module itself; a logger in it has the key "stats", or "<prefix>.stats"
 LoggerDict get_logger_dict(nn::Module& module, const std::string& prefix = "");
 
 namespace detail {
 
-/// The first logger among the children of a module; null where there is none.
+/// The first logger among the children of a module; null if there is none.
 Logger* logger_in(const nn::Module& module);
 
-/// What logger_cls makes. Throws where it is empty or makes nothing.
+/// Calls logger_cls. Throws if it is empty or makes nothing.
 std::shared_ptr<Logger> made_logger(const LoggerFactory& logger_cls);
 
 }  // namespace detail

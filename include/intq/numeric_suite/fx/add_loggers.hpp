@@ -29,17 +29,18 @@ struct AddLoggersOptions {
     NodeTypeMap unmatchable_types_map = get_unmatchable_types_map();
 };
 
-/// Two models with loggers. They share the modules and tensors of the models that they were made of, which stay as they
-/// are. Run each one as any model: (*a)(x).
+/// Two models with loggers. They share modules and tensors with the original models, which stay as they are. Run each
+/// one like any model: (*a)(x).
 struct LoggedModels {
     std::shared_ptr<graph::GraphModule> a, b;
 };
 
 /// Puts a logger behind each layer that both models have (get_matching_subgraph_pairs()), and with should_log_inputs
-/// before it: of its first argument, of both operands of add and mul, and of each item of a list.
+/// before it: for its first argument, for both operands of add and mul, and for each item of a list.
 ///
-/// A float or prepared model gets its loggers as nodes `<node>_ns_logger_<k>`. A converted model (ConvertedModel, or
-/// what convert_fx() with kernels gives) gets them so, too, and they log what the instructions of its program wrote.
+/// A float or prepared model gets its loggers as nodes `<node>_ns_logger_<k>`. So does a converted model
+/// (ConvertedModel, or the result of convert_fx() with kernels); its loggers record the values that its program's
+/// instructions wrote.
 ///
 /// @throws GraphMatchingException; Error for equal names of the models
 ///
@@ -47,11 +48,11 @@ struct LoggedModels {
 LoggedModels add_loggers(const std::string& name_a, const ComparedModel& a, const std::string& name_b,
                          const ComparedModel& b, const AddLoggersOptions& options = {});
 
-/// What the loggers of both models kept, by layer and kind; layers have the names of one of the models.
+/// The values that the loggers of both models kept, by layer and kind; layers have the names of one of the models.
 ///
-/// @param model_name_to_use_for_layer_names  one of the names that add_loggers() was given
-/// @throws Error where nothing was logged: a model has no loggers, they are off, or it was not run; for a name of no
-///         model
+/// @param model_name_to_use_for_layer_names  one of the names that were passed to add_loggers()
+/// @throws Error where nothing was logged: a model has no loggers, they are off, or it was not run; for the name of
+///         neither model
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.extract_logger_info
 NSResults extract_logger_info(graph::GraphModule& model_a, graph::GraphModule& model_b,
@@ -59,24 +60,23 @@ NSResults extract_logger_info(graph::GraphModule& model_a, graph::GraphModule& m
 
 namespace detail {
 
-/// A model to put loggers in: the same modules and tensors, and a graph of its own.
+/// A model to put loggers in: the same modules and tensors, and its own graph.
 std::shared_ptr<graph::GraphModule> copy_for_loggers(const graph::GraphModule& model);
 
-/// The smallest k for which `prefix`<k> is no slot of the model, behind the prefix.
+/// "`prefix`<k>" with the smallest k for which the model has no such slot.
 std::string free_name(const nn::Module& model, const std::string& prefix);
 
-/// Adds a logger of all that a node gives, under a free name; those of its readers that `filter` accepts read the
-/// logger.
+/// Adds a logger of all outputs of a node, under a free name; its readers that `filter` accepts read the logger.
 ///
 /// @param before  where the logger is called; null: right behind the node
 graph::Node& insert_logger(graph::GraphModule& model, graph::Node& node, const std::string& prefix,
                            std::shared_ptr<OutputLogger> logger, const graph::Node* before,
                            const std::function<bool(const graph::Node& reader)>& filter);
 
-/// All that a node gives: itself, or the list of its outputs.
+/// All outputs of a node: itself, or the list of them.
 graph::Argument all_outputs(graph::Node& node);
 
-/// An argument whose value is logged: the output of a node that gives it, and its place.
+/// An argument whose value is logged: the node output that it is, and its place.
 struct LoggedArgument {
     graph::NodeRef ref;
     int index_of_arg, index_within_arg;
@@ -90,11 +90,11 @@ std::vector<LoggedArgument> logged_arguments(const graph::Node& start, nn::Modul
 void log_inputs(graph::GraphModule& model, graph::Node& start, OutputLoggerFields fields,
                 const OutputLoggerFactory& logger_cls, const std::string& suffix);
 
-/// What the enabled loggers of a model kept.
+/// The values kept by the enabled loggers of a model.
 void collect_logger_info(nn::Module& model, NSResults& results);
 /// Throws where there are no loggers, or nothing was logged.
 void check_results(const NSResults& results, const char* function);
-/// The results in their order, under the names of a model. Throws where there are none.
+/// The results in their order, under the names of a model. Throws if there are none.
 NSResults finished_results(NSResults results, const char* function, const std::string& model_name);
 
 }  // namespace detail
@@ -122,7 +122,7 @@ namespace detail {
 INTQ_INLINE std::shared_ptr<graph::GraphModule> copy_for_loggers(const graph::GraphModule& model) {
     if (dynamic_cast<const ConvertedModel*>(&model) != nullptr)
         return std::static_pointer_cast<graph::GraphModule>(model.copy());
-    // A prepared model writes down the shapes of its nodes and checks them, which a logger has no part in.
+    // A prepared model records and checks the shapes of its nodes; a logger must stay out of that.
     const nn::ModulePtr copy = model.copy();
     return std::make_shared<graph::GraphModule>(*copy, model.graph());
 }
@@ -193,7 +193,7 @@ INTQ_INLINE void log_inputs(graph::GraphModule& model, graph::Node& start, Outpu
     for (const graph::Node* node : model.graph().nodes()) order.emplace(node, order.size());
     const std::size_t first_reader = order.at(&start);
     for (LoggedArgument argument : arguments) {
-        // The first logger of a value that is read twice stands between.
+        // The first logger of a value that is read twice comes in between.
         if (argument.index_within_arg == 0 && argument.index_of_arg < static_cast<int>(start.args().size()))
             if (const auto* now = start.args()[static_cast<std::size_t>(argument.index_of_arg)].ref(); !is_list && now)
                 argument.ref = *now;
@@ -203,7 +203,7 @@ INTQ_INLINE void log_inputs(graph::GraphModule& model, graph::Node& start, Outpu
         fields.prev_node_target_type = target_type_of(node, model);
         fields.index_of_arg = argument.index_of_arg;
         fields.index_within_arg = argument.index_within_arg;
-        // Loggers of a list hang beside it, as PyTorch's do; so do those of one output of several.
+        // Loggers of a list are beside it, as in PyTorch; so are loggers of one output of several.
         const bool is_beside = is_list || node.outputs().size() > 1;
         graph::Node& made = insert_logger(
             model, node, node.name() + suffix, made_logger(logger_cls, fields), &start, [&](const graph::Node& reader) {
@@ -259,7 +259,7 @@ INTQ_INLINE void collect_logger_info(nn::Module& model, NSResults& results) {
     }
 }
 
-/// The names of the models that results are of.
+/// The names of the models in the results.
 INTQ_INLINE std::set<std::string> models_in(const NSResults& results) {
     std::set<std::string> models;
     for (const auto& [layer, kinds] : results)

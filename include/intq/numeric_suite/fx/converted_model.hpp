@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// ConvertedModel: a converted model as a graph whose nodes are its steps, for the tools that look at graphs. Layer:
+// ConvertedModel: a converted model as a graph whose nodes are its steps, for tools that work on graphs. Layer:
 // numeric_suite (docs/workflow.md section 5).
 //
-// Its integers are those of the program: a run executes the program once, and a hook hands each node what the
-// instruction of its step wrote.
+// Its integers are those of the program: a run executes the program once, and a hook hands each node the values that
+// its step's instruction wrote.
 #ifndef INTQ_NUMERIC_SUITE_FX_CONVERTED_MODEL_HPP
 #define INTQ_NUMERIC_SUITE_FX_CONVERTED_MODEL_HPP
 
@@ -39,7 +39,7 @@ public:
     /// such as "MaxPool2d" and "flatten", which PyTorch's converted models keep too.
     INTQ_INLINE std::string type_name() const override;
     bool is_leaf() const override { return true; }
-    /// The value that set_value() gave, once; without one, that of a program of this step alone.
+    /// The value set by set_value(), once; without one, the result of a program of only this step.
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     void set_value(std::optional<Tensor> value) { value_ = std::move(value); }
 
@@ -61,7 +61,7 @@ private:
 /// The steps of a converted model as a graph, with PyTorch's names for what its converted models have: nodes are named
 /// by the modules and functions that they come from, and an operator and its quantizer are one node.
 ///
-/// A run keeps values in the steps: threads need a clone each.
+/// A run keeps values in the steps: each thread needs a clone.
 ///
 /// Memory   all values of one run, until each one has been read
 class ConvertedModel : public nn::Cloneable<ConvertedModel, graph::GraphModule> {
@@ -69,14 +69,14 @@ public:
     /// For a model that lowers to one program, which this runs.
     ///
     /// @param lowered  lower(quantized, …)
-    /// @throws Error for a lowered model that was not made by lower(), or of another converted model
+    /// @throws Error for a lowered model that was not made by lower(), or belongs to another converted model
     ConvertedModel(const quantization::QuantizedGraph& quantized, const quantization::LoweredModel& lowered);
-    /// For a model of which parts stay in float (HybridModel): each step on codes is a program of its own, as in
+    /// For a model with parts that stay in float (HybridModel): each step on codes is a separate program, as in
     /// ExactSimulation.
     ConvertedModel(const quantization::QuantizedGraph& quantized, const kernels::KernelTable& table);
-    /// What convert_fx() with kernels gave, as it runs: its program, or in parts.
+    /// For the result of convert_fx() with kernels, as it runs: its program, or in parts.
     ///
-    /// @throws Error for one that was made of a program alone
+    /// @throws Error for one that was made from only a program
     explicit ConvertedModel(const quantization::QuantizedModel& model);
 
     std::string type_name() const override { return "ConvertedModel"; }
@@ -93,7 +93,7 @@ private:
     std::optional<quantization::LoweredModel> lowered_;
 };
 
-/// What the functions of the suite take: a graph, or what convert_fx() with kernels gave, which they see as a
+/// The argument type of the suite's functions: a graph, or the result of convert_fx() with kernels, which they see as a
 /// ConvertedModel.
 class ComparedModel {
 public:
@@ -108,7 +108,7 @@ private:
     graph::GraphModule* model_;
 };
 
-/// The step that a node of a converted model calls; null for another node.
+/// The step that a node of a converted model calls; null for other nodes.
 const ConvertedStep* step_of(const graph::Node& node, nn::Module& root);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -219,7 +219,7 @@ private:
     std::set<std::string> slots_;
 };
 
-/// A tensor of the model in logical order; none where no instruction wrote it in the run.
+/// A tensor of the model in logical order; none if no instruction wrote it in the run.
 INTQ_INLINE std::optional<Tensor> value_of(const quantization::QuantizedTensor& model, std::int32_t program_tensor,
                                            const program::KeptOutputs& kept) {
     const std::optional<Tensor> written = kept.tensor(program_tensor);

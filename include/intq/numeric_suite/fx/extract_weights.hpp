@@ -26,7 +26,7 @@ using WeightExtractions = std::map<std::string, std::map<std::string, WeightExtr
 struct ExtractWeightsOptions {
     RelatedOps base_name_to_sets_of_related_ops = get_base_name_to_sets_of_related_ops();
     NodeTypeMap unmatchable_types_map = get_unmatchable_types_map();
-    /// For types of your own; these come before the library's.
+    /// For your own types; these take precedence over the library's.
     WeightExtractions op_to_type_to_weight_extraction_fn{};
 };
 
@@ -34,9 +34,9 @@ struct ExtractWeightsOptions {
 ///
 ///     results[layer]["weight"][model] = [one result with one value]
 ///
-/// A layer is a pair of get_matching_subgraph_pairs() that both have a weight; it is named as in model b. Convolutions
-/// and linear layers have one tensor, codes where they are converted. An LSTM has one list: for each layer the weight
-/// of its input and that of its state. A layer that keeps its batch norm gives the weight as it is stored.
+/// A layer is a pair of get_matching_subgraph_pairs() in which both have a weight; it is named as in model b.
+/// Convolutions and linear layers have one tensor, codes where they are converted. An LSTM has one list: for each layer
+/// the weights of its input and its state. The weight of a layer that keeps its batch norm is the stored one.
 ///
 /// @throws GraphMatchingException; Error for equal names of the models
 ///
@@ -46,8 +46,8 @@ NSResults extract_weights(const std::string& model_name_a, const ComparedModel& 
 
 namespace detail {
 
-/// The qualified name of the module that a node calls, of a function that of the module whose forward calls it; none
-/// where the graph does not know it.
+/// The qualified name of the module that a node calls, or whose forward calls its function; none if the graph does not
+/// know it.
 std::optional<std::string> fqn_of(const graph::Node& node, nn::Module& root);
 
 void check_model_names(const char* function, const std::string& a, const std::string& b);

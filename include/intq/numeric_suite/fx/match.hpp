@@ -15,7 +15,7 @@
 namespace intq::numeric_suite::fx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Two models are not of one network, as far as the sets of related operators know.
+/// The models are not of one network, as far as the sets of related operators tell.
 class GraphMatchingException : public Error {
 public:
     using Error::Error;
@@ -35,15 +35,16 @@ struct NSSubgraphPair {
 
 /// The subgraphs of both graphs that are the same layers, in the order of b's graph.
 ///
-/// Both graphs are walked from their outputs to their inputs at once. What is unmatchable is passed over. So is what
-/// has the same type in both and stands in no set of related operators.
+/// Both graphs are walked at once, from their outputs to their inputs. Unmatchable nodes are passed over. So are nodes
+/// that have the same type in both and are in no set of related operators.
 ///
-/// A chain is followed through first arguments. Between its nodes each value has one reader. First a relu, and what
-/// PyTorch fuses, counts as part of a chain; if the models do not match then, a relu6 and an add do too, since targets
-/// exist whose layers hold them. If they still do not, Dropout is passed over, since a converted model has none.
+/// A chain is followed through first arguments. Between its nodes each value has one reader. At first only relu and the
+/// operators that PyTorch fuses count as part of a chain. If the models do not match then, relu6 and add count too,
+/// since targets exist whose layers hold them. If they still do not, Dropout is passed over, since a converted model
+/// has none.
 ///
 /// @throws GraphMatchingException naming both nodes and their types, where they are different operators, or where one
-///         graph has an operator more
+///         graph has an extra operator
 ///
 /// Source   torch.ao.ns.fx.graph_matcher.get_matching_subgraph_pairs
 std::vector<NSSubgraphPair> get_matching_subgraph_pairs(
@@ -78,7 +79,7 @@ struct ChainRule {
     bool relu6, add;
 };
 
-/// Gives the subgraphs of a graph one by one, from the outputs to the inputs.
+/// Yields the subgraphs of a graph one by one, from the outputs to the inputs.
 class SubgraphWalk {
 public:
     SubgraphWalk(graph::GraphModule& model, const RelatedOps& sets, const NodeTypeMap& unmatchable, ChainRule rule)
@@ -125,7 +126,7 @@ private:
         return get_base_name_for_op(sets_, type).value_or(type);
     }
 
-    // The node before it in a chain; null where that is read elsewhere, belongs to another chain or is none.
+    // The node before it in a chain; null if there is none, or it is read elsewhere or belongs to another chain.
     graph::Node* before(const graph::Node& node, std::size_t argument = 0) const {
         if (argument >= node.args().size()) return nullptr;
         graph::Node* input = node.args()[argument].node();
@@ -149,13 +150,13 @@ private:
         const std::string first = operator_of(*chain.back());
         if (is_clamp(first)) extend(chain, is_norm);
         extend_to_layer(chain);
-        // What reads a list, as cat does, is no part of a chain.
+        // A node that reads a list, such as cat, is not part of a chain.
         if (chain.size() > 1 && (chain.back()->args().empty() || chain.back()->args()[0].node() == nullptr))
             chain.pop_back();
         return chain;
     }
 
-    // One more node, if its operator is such a one. Fused operators have their relu inside.
+    // Adds one more node, if its operator satisfies is_one. Fused operators have their relu inside.
     template <class IsOne> void extend(std::vector<graph::Node*>& chain, const IsOne& is_one) const {
         graph::Node* input = before(*chain.back());
         if (input != nullptr && is_matchable(*input) && is_one(operator_of(*input))) chain.push_back(input);
@@ -169,7 +170,7 @@ private:
                                                           [&](const auto& family) { return name == family.name; });
     }
 
-    // A layer that alone an add reads, or the batch norm behind it.
+    // A layer, or the batch norm behind it, that only an add reads.
     void extend_through_add(std::vector<graph::Node*>& chain) const {
         const graph::Node& add = *chain.back();
         for (const std::size_t argument : {std::size_t{0}, std::size_t{1}}) {

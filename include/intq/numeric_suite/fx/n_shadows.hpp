@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// n-shadows: each layer of a float model beside its quantized forms by several qconfigs, in one pass. Layer:
+// n-shadows: each layer of a float model beside its quantized forms under several qconfigs, in one pass. Layer:
 // numeric_suite (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_FX_N_SHADOWS_HPP
 #define INTQ_NUMERIC_SUITE_FX_N_SHADOWS_HPP
@@ -42,11 +42,11 @@ struct PrepareNShadowsOptions {
     CustomTracer custom_tracer{};  // none: NSTracer
 };
 
-/// The model, with copies of its layers beside it that are prepared by the qconfigs of their candidates.
+/// The model with copies of its layers beside it, prepared with the candidates' qconfigs.
 ///
 /// A layer is a sequence that fuse knows (conv, bn, relu), or one operator that has an integer form. Layer m has a
-/// logger shadow_<m>_0, and for each candidate n that has a qconfig for it the module shadow_wrapper_<m>_<n> on the
-/// layer's own inputs and a logger shadow_<m>_<n>, which compares what both give. The model computes what it did.
+/// logger shadow_<m>_0. Each candidate n with a qconfig for it adds the module shadow_wrapper_<m>_<n> on the layer's
+/// own inputs, and a logger shadow_<m>_<n>, which compares both outputs. The model's output does not change.
 ///
 /// The loggers are off. Run the result on data for calibration, call convert_n_shadows_model() and
 /// loggers_set_enabled(), and run it again.
@@ -55,9 +55,8 @@ struct PrepareNShadowsOptions {
 /// @param example_inputs  one value for each input, a tensor or a tuple; nothing is observed on them
 /// @param backend_config  the target: which operators and types exist
 /// @param skipped         optional: the layers and candidates without a shadow, and why
-/// @throws Error for a model in training; for a key of the mapping that nothing in the model matches, with the nearest;
-/// for a mapping without
-///         candidates; where no layer gets a shadow
+/// @throws Error for a model in training; for a key of the mapping that nothing in the model matches, with the nearest
+///         keys; for a mapping without candidates; where no layer gets a shadow
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.prepare_n_shadows_model
 std::shared_ptr<graph::GraphModule> prepare_n_shadows_model(nn::Module& model,
@@ -72,7 +71,7 @@ struct ConvertNShadowsOptions {
     CustomKwargs custom_convert_kwargs{};
 };
 
-/// Converts each prepared copy, in place: to a program, or where it has operators in float step by step.
+/// Converts each prepared copy, in place: to a program, or step by step if it has operators in float.
 ///
 /// @param kernels  of the target that it was prepared for
 /// @return the same model
@@ -81,7 +80,7 @@ std::shared_ptr<graph::GraphModule> convert_n_shadows_model(const std::shared_pt
                                                             const kernels::KernelTable& kernels,
                                                             const ConvertNShadowsOptions& options = {});
 
-/// What the loggers kept: results["model"]["node_output"]["subgraph_<m>_<n>"].
+/// The values that the loggers kept: results["model"]["node_output"]["subgraph_<m>_<n>"].
 ///
 /// @throws Error where nothing was logged, because loggers are off or the model was not run
 NSResults extract_results_n_shadows_model(graph::GraphModule& model);

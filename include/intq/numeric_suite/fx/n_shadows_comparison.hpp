@@ -33,8 +33,8 @@ std::string to_json(const NShadowsCandidate& candidate, TensorJson = TensorJson:
 /// The results by layer: "subgraph_<m>".
 NShadowsComparisons create_results_comparison(const NSResults& results);
 
-/// The means as a table, one row for each layer and one column for each candidate. As in PyTorch the column "0" is
-/// candidate 1; unlike there a candidate without a shadow leaves its cell empty.
+/// The means as a table, one row for each layer and one column for each candidate. As in PyTorch, the column "0" is
+/// candidate 1; unlike PyTorch's, a candidate without a shadow leaves its cell empty.
 std::string comparisons_n_shadows_table(const NSResults& results);
 /// Prints it.
 void print_comparisons_n_shadows_model(const NSResults& results);
@@ -98,7 +98,7 @@ INTQ_INLINE NShadowsCandidate candidate_of(const NSSingleResult& result) {
     return candidate;
 }
 
-/// Numbers as texts of one width whose decimal points stand below each other.
+/// Numbers as texts of one width whose decimal points are aligned.
 INTQ_INLINE std::vector<std::string> aligned_numbers(const std::vector<std::string>& numbers) {
     std::size_t behind = 0;
     const auto digits_behind = [](const std::string& number) {

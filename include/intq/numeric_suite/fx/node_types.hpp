@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the FX numeric suite knows of the types of operators: which are the same in float and quantized models, which
-// are not compared, and which take and give real values or codes. Layer: numeric_suite (docs/workflow.md section 5).
+// Types of operators for the FX numeric suite: which are the same in float and quantized models, which are not
+// compared, and which take and return real values or codes. Layer: numeric_suite (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_FX_NODE_TYPES_HPP
 #define INTQ_NUMERIC_SUITE_FX_NODE_TYPES_HPP
 
@@ -31,7 +31,7 @@ RelatedOps get_base_name_to_sets_of_related_ops();
 /// The operator of a type; none for a type in no set.
 std::optional<std::string> get_base_name_for_op(const RelatedOps& sets, const std::string& op);
 
-/// Adds a type to the set that has `related_op`; without one, to a set of its own.
+/// Adds a type to the set that has `related_op`; without one, to a new set.
 ///
 /// @throws Error for a related type in no set, with the nearest types
 void add_op_to_sets_of_related_ops(RelatedOps& sets, const std::string& op,
@@ -40,20 +40,20 @@ void add_op_to_sets_of_related_ops(RelatedOps& sets, const std::string& op,
 /// Sets of types by the documents' names.
 using NodeTypeMap = std::map<std::string, std::set<std::string>>;
 
-/// "funs_unmatchable", "mods_unmatchable" and "meths_unmatchable": what is passed over when two models are compared,
-/// because only one of them may have it (stubs, quantize and dequantize, Identity), or because it moves values only
-/// (reshape, permute, getitem, …). A type counts whatever list it is on: one operator has one name here, however
-/// it is spelled.
+/// "funs_unmatchable", "mods_unmatchable" and "meths_unmatchable": operators that are passed over when two models are
+/// compared. Either only one model may have them (stubs, quantize and dequantize, Identity), or they only move values
+/// (reshape, permute, getitem, …). A type counts whichever list it is on: one operator has one name here, however it is
+/// spelled.
 NodeTypeMap get_unmatchable_types_map();
 
-/// "funs_io_type_fp32", "mods_io_type_int8", …: what operators take and give. Those of …_fp32_or_int8 give what they
-/// take. Of what is on no list a shadow cannot be made.
+/// "funs_io_type_fp32", "mods_io_type_int8", …: the inputs and outputs of operators. Those of …_fp32_or_int8 return
+/// what they take. Operators on no list get no shadow.
 NodeTypeMap get_node_type_to_io_type_map();
 
 /// Real values or codes.
 enum class IOType { unknown, fp32, int8 };
 
-/// What a node gives, by the lists; an operator of both gives what its first input's node gives.
+/// The type of a node's output, by the lists; for an operator of both, its first input's.
 IOType output_type_of(const graph::Node& node, nn::Module& root, const NodeTypeMap& types);
 
 namespace detail {

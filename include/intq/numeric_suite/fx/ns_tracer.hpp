@@ -13,7 +13,7 @@
 namespace intq::numeric_suite::fx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Traces a model for the suite: observers and quantizers are nodes, and so is what is skipped by name or type.
+/// Traces a model for the suite: observers and quantizers are nodes, and so are modules skipped by name or type.
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.NSTracer
 class NSTracer : public graph::Tracer {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Loggers of the FX numeric suite: nodes of a graph that keep what passes. Layer: numeric_suite
+// Loggers of the FX numeric suite: nodes of a graph that keep the values that pass. Layer: numeric_suite
 // (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_FX_OUTPUT_LOGGER_HPP
 #define INTQ_NUMERIC_SUITE_FX_OUTPUT_LOGGER_HPP
@@ -19,7 +19,7 @@
 namespace intq::numeric_suite::fx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a logger says of its place: PyTorch's eleven fields.
+/// A logger's description of its place: PyTorch's eleven fields.
 struct OutputLoggerFields {
     std::string ref_node_name{};          // the node that the logger was added for
     std::string prev_node_name{};         // the node whose output it logs
@@ -30,13 +30,13 @@ struct OutputLoggerFields {
     std::string results_type{};           // "node_output" or "node_input"
     int index_within_arg = 0;             // of an input: position inside a list
     int index_of_arg = 0;                 // of an input: position among the arguments
-    std::optional<std::string> fqn{};     // qualified name of the module; none where it is not known
-    std::string qconfig_str{};            // of a shadow of n: the qconfig that it was made with
+    std::optional<std::string> fqn{};     // qualified name of the module; none if unknown
+    std::string qconfig_str{};            // of an n-shadow: the qconfig that it was made with
 };
 
 /// Keeps the values that pass. Derive from it, as nn::Cloneable<Own, OutputLogger>, for a logger of your own.
 ///
-/// A call changes the object: threads need a clone of the model each.
+/// A call changes the object: each thread needs a clone of the model.
 class OutputLogger : public nn::Cloneable<OutputLogger> {
 public:
     explicit OutputLogger(OutputLoggerFields fields);
@@ -49,7 +49,7 @@ public:
     const OutputLoggerFields& fields() const noexcept { return fields_; }
     const ValueList& stats() const noexcept { return stats_; }
     const ValueList& stats_rnn() const noexcept { return stats_rnn_; }
-    /// One metric for each run, of a logger that compares; else empty.
+    /// One metric for each run, for a comparing logger; else empty.
     const ValueList& comparisons() const noexcept { return comparisons_; }
     virtual INTQ_INLINE std::string comparison_fn_name() const;
 
@@ -67,9 +67,9 @@ private:
 
 /// Keeps a value, and how far it is from a reference: forward(x, x_ref). The metric is SQNR.
 ///
-/// The value is the signal, and the reference what it is compared with, as PyTorch has it: for x = (1, 2) and
-/// x_ref = (3, 4) this says -2.04 dB, where extend_logger_results_with_comparison() would say 4.95 dB. With
-/// save_activations off the metrics are still kept.
+/// As in PyTorch, the value is the signal, and it is compared with the reference: for x = (1, 2) and x_ref = (3, 4)
+/// this says -2.04 dB, where extend_logger_results_with_comparison() would say 4.95 dB. With save_activations off the
+/// metrics are still kept.
 class OutputComparisonLogger : public nn::Cloneable<OutputComparisonLogger, OutputLogger> {
 public:
     explicit OutputComparisonLogger(OutputLoggerFields fields);
@@ -85,7 +85,7 @@ template <class LoggerType = OutputLogger> OutputLoggerFactory output_logger_fac
     return [](const OutputLoggerFields& fields) { return std::make_shared<LoggerType>(fields); };
 }
 
-/// Each sets a switch of all loggers of a model.
+/// Each function sets a switch in all loggers of a model.
 void loggers_set_enabled(nn::Module& model, bool enabled);
 void loggers_set_save_activations(nn::Module& model, bool save_activations);
 
@@ -96,7 +96,7 @@ nn::Value compute_cosine_similarity(const nn::Value& x, const nn::Value& y);
 
 namespace detail {
 
-/// What logger_cls makes for a place. Throws where it is empty or makes nothing.
+/// Calls logger_cls for a place. Throws if it is empty or makes nothing.
 std::shared_ptr<OutputLogger> made_logger(const OutputLoggerFactory& logger_cls, const OutputLoggerFields& fields);
 
 /// The loggers of a model, each once, in the order of its slots.

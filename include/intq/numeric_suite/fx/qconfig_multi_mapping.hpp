@@ -19,9 +19,9 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     QConfigMultiMapping().set_global({a, b}).set_object_type("Linear", {c})
 ///
-/// has the mappings (a, Linear: c) and (b, Linear: none). A qconfig that a list has already is left out of it, and so
-/// is the first none of a list; behind that one the list is taken as it is. A list that is longer than those before it
-/// makes new mappings, in which all other keys have none; a shorter one is filled with none.
+/// has the mappings (a, Linear: c) and (b, Linear: none). Duplicates are dropped from a list, and so is its first none;
+/// after that none the list is taken unchanged. A list that is longer than those before it makes new mappings, in which
+/// all other keys have none; a shorter one is filled with none.
 ///
 /// Source   torch.ao.ns.fx.qconfig_multi_mapping.QConfigMultiMapping
 class QConfigMultiMapping {
@@ -51,7 +51,7 @@ private:
     std::vector<Key> keys_;
 };
 
-/// What a qconfig asks for, in one line: the class, observer, codes and scheme of its quantizers.
+/// The content of a qconfig, in one line: the class, observer, codes and scheme of its quantizers.
 std::string to_string(const quantization::QConfig& qconfig);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -84,7 +84,7 @@ INTQ_INLINE std::string text_of(const std::optional<quantization::QuantizerConfi
            (options.ch_axis < 0 ? ", per tensor)" : ", per channel of axis " + std::to_string(options.ch_axis) + ")");
 }
 
-/// Without what is there twice, and without the first none; what is behind that one stays as it is.
+/// Without duplicates and without the first none; items after that none stay unchanged.
 INTQ_INLINE QConfigMultiMapping::List without_duplicates(const QConfigMultiMapping::List& qconfigs) {
     QConfigMultiMapping::List result;
     std::vector<std::string> known;

@@ -20,10 +20,10 @@ inline constexpr const char* results_weight = "weight";
 inline constexpr const char* results_node_output = "node_output";
 inline constexpr const char* results_node_input = "node_input";
 
-/// What one logger kept, or one weight.
+/// The values that one logger kept, or one weight.
 struct NSSingleResult {
     std::string type{};  // "weight", "node_output", "node_input"
-    ValueList values{};  // one for each run; of an LSTM tuples. The weights of an LSTM are one list
+    ValueList values{};  // one for each run; tuples for an LSTM. The weights of an LSTM are one list
     std::string prev_node_name{};
     std::string prev_node_target_type{};
     std::string ref_node_name{};
@@ -32,16 +32,16 @@ struct NSSingleResult {
     int index_of_arg = 0;
     std::optional<std::string> fqn{};
     std::optional<std::string> qconfig_str{};  // not of a weight
-    ValueList comparisons{};                   // of a logger that compares, one for each run
+    ValueList comparisons{};                   // for a comparing logger, one for each run
     std::string comparison_fn_name{};
-    /// What extend_logger_results_with_comparison() added, by the names of the comparisons.
+    /// Results of extend_logger_results_with_comparison(), by the names of the comparisons.
     Ordered<ValueList> extended{};
 
-    /// A comparison by its name. Throws the Error with the names that there are.
+    /// A comparison by its name. Throws the Error with the existing names.
     const ValueList& at(const std::string& comparison_name) const;
 };
 
-/// results[layer][kind][model]: layers in the order of the model that names them.
+/// results[layer][kind][model]: layers in the order of the model whose names they have.
 using NSResults = Ordered<Ordered<Ordered<std::vector<NSSingleResult>>>>;
 
 std::string to_json(const std::vector<NSSingleResult>& results, TensorJson tensors = TensorJson::shape);
@@ -54,24 +54,24 @@ std::string to_json(const NSResults& results, TensorJson tensors = TensorJson::s
 ///     extend_logger_results_with_comparison(results, "fp32", "int8", compute_sqnr, "sqnr");
 ///     results.at("conv1").at("node_output").at("int8")[0].at("sqnr")[0].number();
 ///
-/// @throws Error for a name of a model that the results of a layer do not have, with the names that there are; where
-///         one of two partners has more values than the other, because the models were not run on the same data; where
-///         there are no values, because no model was run; for what the comparison throws, naming the layer. Then no
-///         result has been changed
+/// @throws Error for the name of a model that the results of a layer lack, with the existing names; where one of two
+///         partners has more values, because the models were not run on the same data; where there are no values,
+///         because no model was run; for exceptions of the comparison, naming the layer. Then no result has been
+///         changed
 ///
-/// Source   torch.ao.ns._numeric_suite_fx.extend_logger_results_with_comparison, which passes over values without a
-///          partner in silence
+/// Source   torch.ao.ns._numeric_suite_fx.extend_logger_results_with_comparison, which silently skips values without a
+///          partner
 void extend_logger_results_with_comparison(NSResults& results, const std::string& model_name_1,
                                            const std::string& model_name_2, const ComparisonFunction& comparison_fn,
                                            const std::string& comparison_name);
 
 namespace detail {
 
-/// Orders the results of each model by argument and position in it, and gives each result without a qualified name that
-/// of its partner in another model.
+/// Orders the results of each model by argument and position in it, and copies missing qualified names from the
+/// partners in another model.
 void complete_results(NSResults& results);
 
-/// The same results under the names that the layers have in a model; a layer that the model does not have keeps its.
+/// The same results under the names that the layers have in a model; a layer that the model lacks keeps its name.
 NSResults named_by(const NSResults& results, const std::string& model_name);
 
 }  // namespace detail

@@ -37,13 +37,11 @@ struct SkippedShadow {
     std::string reason;
 };
 
-/// Model b with the layers of model a beside its own: each layer of a reads what the layer of b reads, as real values
-/// or codes, and both outputs are logged. So the results compare layers without the error that comes from the layers
-/// before them.
+/// Model b with the layers of model a beside its own: each layer of a reads the input of b's layer, as real values or
+/// codes, and both outputs are logged. So the results compare layers without the error of the layers before them.
 ///
-/// A layer has no shadow where PyTorch makes none: add, mul, cat; layers of whose inputs it is not known whether they
-/// are real values or codes, such as a pool behind an add; layers of a that read what other layers give besides their
-/// first input.
+/// A layer has no shadow where PyTorch makes none: add, mul, cat; layers whose inputs are not known to be real values
+/// or codes, such as a pool behind an add; layers of a that read outputs of other layers besides their first input.
 ///
 /// The result shares the modules and tensors of both models, which stay as they are.
 ///
@@ -56,15 +54,15 @@ std::shared_ptr<graph::GraphModule> add_shadow_loggers(const std::string& name_a
                                                        const AddShadowLoggersOptions& options = {},
                                                        std::vector<SkippedShadow>* skipped = nullptr);
 
-/// What the loggers of a shadowed model kept.
+/// The values that the loggers of a shadowed model kept.
 ///
-/// @throws what extract_logger_info() throws
+/// @throws as extract_logger_info()
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.extract_shadow_logger_info
 NSResults extract_shadow_logger_info(graph::GraphModule& model_a_shadows_b,
                                      const std::string& model_name_to_use_for_layer_names);
 
-/// What stands between the input of a layer of b and its shadow: codes become real values, or real values codes.
+/// The conversion between the input of a layer of b and its shadow: codes become real values, or real values codes.
 class DtypeCast : public nn::Cloneable<DtypeCast> {
 public:
     /// To real values.
@@ -119,7 +117,7 @@ public:
                   const graph::GraphModule& model_b, const AddShadowLoggersOptions& options)
         : name_a_(name_a), name_b_(name_b), a_(model_a), options_(options), result_(copy_for_loggers(model_b)) {}
 
-    /// Adds the shadow of a pair, and gives the reason where there is none.
+    /// Adds the shadow of a pair, or returns the reason why there is none.
     std::string add(const NSSubgraphPair& pair) {
         graph::Node &start = *result_->graph().find(pair.b.start_node->name()),
                     &end = *result_->graph().find(pair.b.end_node->name());
@@ -131,7 +129,7 @@ public:
         fields.fqn = fqn_of(start, *result_);
         fields.ref_node_name = start.name();
         if (options_.should_log_inputs) log_inputs(*result_, start, fields, options_.logger_cls, "_ns_logger_b_inp_");
-        graph::Node& place = next_of(end);  // all that is new stands before it
+        graph::Node& place = next_of(end);  // all new nodes come before it
         add_shadow(pair, start, place);
         fields.ref_node_name = fields.prev_node_name = end.name();
         fields.prev_node_target_type = target_type_of(end, *result_);
@@ -176,7 +174,7 @@ private:
     }
 
     // Besides its first input a layer may read parameters, also behind quantizers, and inputs of the model, such as the
-    // hidden state of an LSTM. Only its last node may give several values.
+    // hidden state of an LSTM. Only its last node may have several outputs.
     bool can_be_copied(const NSSubgraph& subgraph) const {
         const std::vector<graph::Node*> chain = chain_of(subgraph);
         for (const graph::Node* node : chain) {
@@ -194,7 +192,7 @@ private:
         return true;
     }
 
-    // The input of the result that stands where an input of a stands; null for another node.
+    // The input of the result that corresponds to an input of a; null for other nodes.
     graph::Node* input_of(const graph::Node& node) const {
         if (node.op() != graph::Op::placeholder) return nullptr;
         const auto inputs = [](const graph::Graph& graph) {

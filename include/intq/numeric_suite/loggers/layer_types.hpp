@@ -17,16 +17,15 @@
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A quantized type has two spellings, that of its class and that of its module in PyTorch: "QuantizedLinear" is
-/// "quantized.Linear". This gives the second for both; other types are as they are. Wherever types are given, both
-/// spellings are one name.
+/// A quantized type has two spellings, its class's and PyTorch's module's: "QuantizedLinear" is "quantized.Linear".
+/// This returns the second for both; other types are unchanged. Both spellings are accepted wherever types are passed.
 std::string type_word(const std::string& type);
 /// Whether a set has a type, in either spelling.
 bool holds_type(const std::set<std::string>& types, const std::string& type);
 
 namespace detail {
 
-/// Layers with weights: the operator's name, and the type's with what is fused into it.
+/// Layers with weights: the operator's name, and the type's with the operators fused into it.
 struct WeightedFamily {
     const char* name;
     std::string (*type)(const nn::Fusion&);
@@ -42,11 +41,11 @@ inline constexpr WeightedFamily weighted_families[] = {{"conv1d", &nn::Conv1d::f
 /// "Conv2d", "ConvReLU2d", "ConvBnAddReLU62d", …: the names of a family with all that may be fused into it.
 std::vector<std::string> type_names(const WeightedFamily& family);
 
-/// What a layer computes behind its product: "conv2d", "conv2d with relu", "linear with add, relu6", "batch norm 2d",
-/// …; empty for another type. A batch norm behind a product counts as folded.
+/// The computation of a layer with its fused operators: "conv2d", "conv2d with relu", "linear with add, relu6", "batch
+/// norm 2d", …; empty for another type. A batch norm behind a product counts as folded.
 std::string computed_by(const std::string& plain_type);
 
-/// "BatchNorm2d", "BNReLU2d", …: a batch norm of 1, 2 or 3 dimensions with what may be fused into it.
+/// "BatchNorm2d", "BNReLU2d", …: a batch norm of 1, 2 or 3 dimensions with all that may be fused into it.
 std::vector<std::string> batch_norm_names(int dimensions);
 
 }  // namespace detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the numeric suites give back: values by name in the order of the model, and their JSON form. Layer:
-// numeric_suite (docs/workflow.md section 5).
+// Results of the numeric suites: values by name in the order of the model, and their JSON form. Layer: numeric_suite
+// (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_LOGGERS_RESULTS_HPP
 #define INTQ_NUMERIC_SUITE_LOGGERS_RESULTS_HPP
 
@@ -20,12 +20,12 @@
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A dictionary that keeps the order in which its keys came, as Python's does.
+/// A dictionary that keeps the order in which its keys were added, as Python's does.
 template <class T> class Ordered {
 public:
     using Item = std::pair<std::string, T>;
 
-    /// The value of a key, which is added where it is missing.
+    /// The value of a key, which is added if missing.
     T& operator[](const std::string& key) {
         if (T* known = find(key)) return *known;
         items_.emplace_back(key, T());
@@ -67,25 +67,25 @@ private:
 /// A list of values, one for each run.
 using ValueList = std::vector<nn::Value>;
 
-/// What JSON says of a tensor: its shape and dtype ("qint8" for int8 codes that carry a scale), or its elements too.
+/// The JSON form of a tensor: its shape and dtype ("qint8" for int8 codes that carry a scale), or its elements too.
 enum class TensorJson { shape, data };
 
-/// A value as JSON: a tensor as an object, a tuple as a list, nothing as null. NaN and infinity, which JSON does not
-/// have, are the words "nan", "inf" and "-inf".
+/// A value as JSON: a tensor as an object, a tuple as a list, nothing as null. NaN and infinity, which JSON lacks, are
+/// the words "nan", "inf" and "-inf".
 std::string to_json(const nn::Value& value, TensorJson tensors = TensorJson::shape);
 std::string to_json(const ValueList& values, TensorJson tensors = TensorJson::shape);
 
 /// A dictionary of whatever has a JSON form.
 template <class T> std::string to_json(const Ordered<T>& dictionary, TensorJson tensors = TensorJson::shape);
 
-/// The name that PyTorch has for what a tensor holds: "qint8", "quint8", "qint16" and "qint32" for codes that carry
-/// their scale, else that of the dtype.
+/// PyTorch's name for a tensor's content: "qint8", "quint8", "qint16" and "qint32" for codes that carry their scale,
+/// else the dtype's.
 std::string dtype_word(const Tensor& tensor);
 
 /// The value with real numbers in place of codes, also inside tuples. Other values are returned as they are.
 nn::Value dequantized(const nn::Value& value);
 
-/// A value of its own: nobody else can write the tensors.
+/// An independent copy: nobody else can write the tensors.
 nn::Value kept(const nn::Value& value);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ INTQ_INLINE std::string json_tensor(const Tensor& tensor, TensorJson how) {
     return object.str();
 }
 
-/// A value whose tensors are `change` of the former ones.
+/// The value with `change` applied to each of its tensors.
 template <class Change> nn::Value with_tensors(const nn::Value& value, const Change& change) {
     if (value.is_tensor()) return change(value.tensor());
     if (!value.is_tuple()) return value;

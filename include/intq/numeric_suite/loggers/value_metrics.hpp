@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Metrics of what layers give: tensors, codes, tuples, lists. Layer: numeric_suite (docs/workflow.md section 5).
+// Metrics of layer outputs: tensors, codes, tuples, lists. Layer: numeric_suite (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_LOGGERS_VALUE_METRICS_HPP
 #define INTQ_NUMERIC_SUITE_LOGGERS_VALUE_METRICS_HPP
 
@@ -20,8 +20,8 @@ using Metric = float (*)(std::span<const float> x, std::span<const float> y);
 
 /// A metric of two values.
 ///
-/// Codes become real values first. Of two tuples it gives the list of the metrics of their items, as many as the
-/// shorter one has. Shapes may broadcast. What is not float32 then has no metric, and gives nothing.
+/// Codes become real values first. For two tuples it returns the list of their items' metrics, as many as the shorter
+/// one has. Shapes may broadcast. Values that are then not float32 have no metric: the result is none.
 ///
 /// @throws Error for shapes that do not broadcast, and for a tuple beside a tensor
 ///
@@ -50,7 +50,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// A tensor whose elements are repeated to the shape that both have together.
+/// A tensor, broadcast to the common shape of both.
 INTQ_INLINE Tensor broadcast_with(const Tensor& x, const Tensor& other) {
     if (x.shape() == other.shape()) return x.contiguous();
     try {

@@ -3,9 +3,9 @@
 // How far a tensor is from its reference: SQNR, cosine, normalized L2 error, MSE, L1, KL, Atol and Rtol.
 // Layer: numeric_suite (docs/workflow.md section 5).
 //
-// Sums are taken in double and the result is rounded to float once, so it does not depend on the order of the
-// elements in a way that shows. A NaN in either operand gives NaN, but for Rtol. All take tensors of any shape,
-// flattened; KL alone asks for the shape.
+// Sums are taken in double and the result is rounded to float once, so the order of the elements makes no visible
+// difference. A NaN in either operand makes the result NaN, except for Rtol. All take tensors of any shape, flattened;
+// only KL needs the shape.
 #ifndef INTQ_NUMERIC_SUITE_METRICS_METRICS_HPP
 #define INTQ_NUMERIC_SUITE_METRICS_METRICS_HPP
 
@@ -55,7 +55,7 @@ float compute_mse(std::span<const float> x, std::span<const float> y);
 /// Mean absolute error, sum |x - y| / n; NaN when empty.
 float compute_l1(std::span<const float> x, std::span<const float> y);
 
-/// Divergence of the softmax of y from that of x, averaged over the elements.
+/// Divergence of the softmax of y from the softmax of x, averaged over the elements.
 ///
 ///     sum p·(log p - log q) / n,    p = softmax(x), q = softmax(y)
 ///
@@ -80,7 +80,7 @@ double cosine_of(double xx, double yy, double xy) noexcept;
 double sum_of_divergences(std::span<const float> x, std::span<const float> y, const Shape& shape);
 /// |(x - y) / x| as Rtol counts it.
 float relative_error(float x, float y) noexcept;
-/// The larger one; NaN where one is.
+/// The larger one; NaN if either is.
 float larger(float a, float b) noexcept;
 
 }  // namespace detail
@@ -138,8 +138,8 @@ INTQ_INLINE double cosine_of(double xx, double yy, double xy) noexcept {
     return xy / (length(xx) * length(yy));
 }
 
-/// What a softmax subtracts from each value of a row to give its logarithm: the largest value, and the logarithm of the
-/// sum of the powers. `at(i)` gives value i.
+/// Subtracting this from a value of a row yields the logarithm of its softmax: the largest value, plus the logarithm of
+/// the sum of the powers. `at(i)` returns value i.
 template <class At> double log_of_powers(std::size_t count, const At& at) {
     double largest = -std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < count; ++i) largest = at(i) > largest || std::isnan(at(i)) ? at(i) : largest;

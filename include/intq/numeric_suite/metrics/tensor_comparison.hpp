@@ -15,9 +15,9 @@ namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Sums over pairs of elements, from which every metric of metrics.hpp follows. Tensors are added one after the other
-/// and are not kept, so that a set of batches of any size is compared in the memory of one.
+/// and are not kept, so any number of batches is compared in the memory of one.
 ///
-/// Result   that of the functions of metrics.hpp on all elements, in double
+/// Result   as the functions of metrics.hpp on all elements, in double
 /// Memory   fixed
 class TensorComparison {
 public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The layers of a graph, and each one as a model of its own. Layer: numeric_suite (docs/workflow.md section 5).
+// The layers of a graph, and each one as a separate model. Layer: numeric_suite (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_FX_INTERNAL_LAYER_MODELS_HPP
 #define INTQ_NUMERIC_SUITE_FX_INTERNAL_LAYER_MODELS_HPP
 
@@ -23,7 +23,7 @@ using Chain = std::vector<graph::Node*>;
 /// the target adds in the accumulator.
 std::vector<Chain> layers_of(graph::GraphModule& model, const arith::PolicyRecord& target);
 
-/// A layer as a model of its own, and the values of the whole model that it reads.
+/// A layer as a separate model, and the values of the whole model that it reads.
 struct LayerModel {
     std::shared_ptr<graph::GraphModule> model;
     std::vector<graph::Argument> inputs;
@@ -92,13 +92,13 @@ INTQ_INLINE std::vector<Chain> layers_of(graph::GraphModule& model, const arith:
     return layers;
 }
 
-/// Copies a layer into a graph of its own.
+/// Copies a layer into its own graph.
 class LayerCopy {
 public:
     LayerCopy(graph::GraphModule& model, const Chain& layer) : model_(model), layer_(layer) {}
 
     LayerModel run() {
-        for (const graph::Node* node : layer_)  // placeholders stand first
+        for (const graph::Node* node : layer_)  // placeholders come first
             for (graph::Argument argument : node->args())
                 argument.for_each_ref([&](const graph::NodeRef& ref) { declare(ref); });
         graph::Node* last = nullptr;
