@@ -18,7 +18,7 @@
 #include "intq/analysis/causes/layer_advice.hpp"
 #include "intq/analysis/causes/repair.hpp"
 
-// What the values of a model are, operator by operator.
+// The values of a model, operator by operator.
 #include "intq/analysis/compare/op_running_info.hpp"
 #include "intq/analysis/compare/tensor_statistics.hpp"
 #include "intq/analysis/compare/value_histogram.hpp"
@@ -27,7 +27,7 @@
 // A report for a browser.
 #include "intq/analysis/model_report.hpp"
 
-// The models that these tools look at, and what they are called with.
+// The models that these tools analyse, and their inputs.
 #include "intq/analysis/compare/file_table.hpp"
 #include "intq/analysis/models/analysed_model.hpp"
 #include "intq/analysis/models/call_inputs.hpp"

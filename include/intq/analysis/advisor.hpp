@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The advisor: which quantizer loses most, why, and what to change, with what the change brings. Layer: analysis
+// The advisor: which quantizer loses most, why, and what to change, with the gain of the change. Layer: analysis
 // (docs/debugging.md).
 #ifndef INTQ_ANALYSIS_ADVISOR_HPP
 #define INTQ_ANALYSIS_ADVISOR_HPP
@@ -37,8 +37,8 @@ struct AdvisorOptions {
     double least_gain = 0.05;        // advice that brings less is left out
 };
 
-/// Looks for causes in the quantizers that lose most when they alone are on, and tries each change that helps against
-/// them on the bad case.
+/// Looks for causes in the quantizers that lose most when only they are on, and tries each change that may help on the
+/// bad case.
 ///
 ///     const AdvisorReport report = advise(recipe, bad_case);
 ///     std::cout << to_string(report);
@@ -50,7 +50,7 @@ struct AdvisorOptions {
 /// Cost     as find_sensitive_operators(), and a calibration for each change that is tried
 AdvisorReport advise(const QuantizationRecipe& recipe, const CallInputs& bad_case, const AdvisorOptions& options = {});
 
-/// A paragraph for each advice: operator, cause and reason, the line, and what it brings.
+/// A paragraph for each advice: operator, cause and reason, the line, and its gain.
 std::string to_string(const AdvisorReport& report);
 /// {"loss": …, "advice": [{"finding": …, "repair": …, "loss_before": …, "loss_after": …, "gain": …}, …]}
 std::string to_json(const AdvisorReport& report);
@@ -142,7 +142,7 @@ private:
         return relative_noise(expected_, analysed.run(inputs_.in_order(analysed.input_names()))->output());
     }
 
-    // Data of another size shows at the model's first quantizer, and at most of the others behind it.
+    // Data of another size shows at the model's first quantizer, and at most of those after it.
     void advise_on_calibration(const std::vector<QuantizerCase>& cases) {
         std::size_t outputs = 0;
         std::vector<CauseFinding> found;
@@ -227,13 +227,13 @@ private:
         try {
             advice.loss_after = loss_of(changed.make());
         } catch (const Error&) {
-            return;  // the target cannot, or the layer is none that this helps
+            return;  // the target cannot, or this does not help such a layer
         }
         if (advice.gain() >= options_.least_gain) report_.advice.push_back(std::move(advice));
     }
 
     void sort() {
-        // Wider codes cost time in every run; the others cost none.
+        // Wider codes cost time in every run; the other changes cost none.
         const auto worth = [](const Advice& advice) {
             const bool is_wider = advice.repair.line.find("DType::int16") != std::string::npos;
             return advice.gain() - (is_wider ? 0.05 : 0.0);

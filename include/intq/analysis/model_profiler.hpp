@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ModelProfiler: what the values of a model are, operator by operator. Layer: analysis (docs/workflow.md section 6).
+// ModelProfiler: the values of a model, operator by operator. Layer: analysis (docs/workflow.md section 6).
 #ifndef INTQ_ANALYSIS_MODEL_PROFILER_HPP
 #define INTQ_ANALYSIS_MODEL_PROFILER_HPP
 
@@ -21,8 +21,8 @@ struct ModelProfilerOptions {
     bool save_activations = false;
 };
 
-/// Runs a model and keeps numbers of each operator's inputs, outputs, weight and bias. Numbers of several runs are
-/// those of all their values.
+/// Runs a model and keeps numbers of each operator's inputs, outputs, weight and bias. Numbers of several runs cover
+/// all their values.
 ///
 ///     {
 ///         ModelProfiler profiler(net, "profile");          // with ModelProfiler(net, "profile") as p:
@@ -30,14 +30,14 @@ struct ModelProfilerOptions {
 ///         profiler.get_info_manager().table();             // p.get_info_manager().table()
 ///     }
 ///
-/// Memory   one forward pass, and the numbers
+/// Memory   one forward pass, plus the numbers
 class ModelProfiler {
 public:
     /// @param out_dir  where table() and the activations go; nothing is written before
     explicit ModelProfiler(AnalysedModel model, std::filesystem::path out_dir = "model_profiler",
                            ModelProfilerOptions options = {});
 
-    /// @return what the model returns
+    /// @return the model's result
     nn::Value operator()(const CallInputs& inputs);
     OpRunningInfoManager& get_info_manager() noexcept { return infos_; }
     const std::filesystem::path& out_dir() const noexcept { return out_dir_; }

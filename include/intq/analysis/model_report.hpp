@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ModelReport: what is known of two models, layer by layer, as JSON and as a page for a browser. Layer: analysis
+// ModelReport: all findings on two models, layer by layer, as JSON and as a page for a browser. Layer: analysis
 // (docs/debugging.md section 4).
 #ifndef INTQ_ANALYSIS_MODEL_REPORT_HPP
 #define INTQ_ANALYSIS_MODEL_REPORT_HPP
@@ -22,7 +22,7 @@
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A row of compare_per_layer(), and where the layer stands in the model.
+/// A row of compare_per_layer(), and the layer's place in the model.
 struct ReportLayer {
     LayerComparison comparison;
     std::string step;                   // the call or the instruction, as text
@@ -37,15 +37,15 @@ struct ReportAdvice {
     std::string change;  // what to do
 };
 
-/// Made by QuantAnalysis::report(); what other tools found is added to it.
+/// Made by QuantAnalysis::report(); other tools' findings are added to it.
 struct ModelReport {
     std::string title = "Model profiler";
     std::vector<ReportLayer> layers{};
     std::vector<ReportAdvice> advice{};
 
-    /// Adds the parts of each layer's error, of the models that the report is about.
+    /// Adds the parts of each layer's error, for the models of the report.
     void add(std::span<const OperatorErrorSplit> splits);
-    /// Puts what was measured before what was only seen.
+    /// Puts measured advice before advice that was only observed.
     void add(const AdvisorReport& found);
 };
 
@@ -58,7 +58,7 @@ ModelReport make_report(std::span<const LayerComparison> layers, const std::vect
 /// "channels": [[first, count, baseline min, max, analysed min, max]], "worst_channels": [[channel, error, histogram]],
 /// "shares", "not_finite"}], "advice": [{"layer", "reason", "change"}]}
 ///
-/// What is not known of a layer is left out. Numbers that JSON cannot hold are "inf", "-inf" and "nan".
+/// Unknown fields of a layer are left out. Numbers that JSON cannot hold are "inf", "-inf" and "nan".
 std::string to_json(const ModelReport& report);
 
 /// Writes `profiler.html`, a page that needs nothing else, and `profiler.json`. Each file appears complete or not at
@@ -90,7 +90,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The layers of a report that an operator reads, itself left out.
+/// The layers of a report that an operator reads, except itself.
 class ReportInputs {
 public:
     ReportInputs(const std::vector<AnalysedOperator>& operators, std::span<const LayerComparison> layers)

@@ -45,14 +45,14 @@ struct BadCase {
 };
 
 struct RunOptions {
-    /// Also writes every operator's values into `baseline_model/op_infos` and `analysis_model/op_infos`. Those of a
-    /// former run go in any case.
+    /// Also writes every operator's values into `baseline_model/op_infos` and `analysis_model/op_infos`. Files of a
+    /// former run are removed in any case.
     bool save_activations = false;
     io::ShowProgress show = io::ShowProgress::on_terminal;
 };
 
-/// Compares two models of one float model: a float, calibrated or trained one as the baseline, and a calibrated,
-/// trained or converted one that is worse. Both may be mixtures of int8 and int16.
+/// Compares two models of one float model. The baseline is a float, calibrated or trained one; the other is a
+/// calibrated, trained or converted one that is worse. Both may be mixtures of int8 and int16.
 ///
 ///     QuantAnalysis qa(float_net, calibrated, "fake_quant", "analysis");
 ///     qa.auto_find_bad_case(cases_of(batches));
@@ -61,31 +61,32 @@ struct RunOptions {
 ///     qa.sensitivity();
 ///
 /// The models are not changed, and run in evaluation with quantizers that round. Each file appears complete or not at
-/// all, so an interrupted call leaves those of earlier calls as they were.
+/// all, so an interrupted call leaves earlier files intact.
 ///
-/// Memory   two forward passes and numbers of each layer; activations go to disk, and on request alone
+/// Memory   two forward passes and numbers of each layer; activations go to disk, only on request
 class QuantAnalysis {
 public:
     /// @param analysis_model_type  "fake_quant": the analysed model was prepared, and the baseline is a float model or
     ///                             a prepared one; "quantized": it computes on codes
-    /// @throws Error where the analysed model is none of this type, and where the models do not correspond
+    /// @throws Error where the analysed model is not of this type, and where the models do not correspond
     QuantAnalysis(AnalysedModel baseline_model, AnalysedModel analysis_model,
                   std::string analysis_model_type = "fake_quant",
                   std::filesystem::path out_dir = "horizon_quant_analysis");
 
-    /// Runs both models on each case, and takes the one whose outputs are farthest apart.
+    /// Runs both models on each case, and takes the one whose outputs differ most.
     ///
-    /// @throws Error where there is no case, and for an output that is NaN, naming case, output and model
+    /// @throws Error if there is no case, and for an output that is NaN, naming case, output and model
     BadCase auto_find_bad_case(const CaseSource& data, const FindBadCaseOptions& options = {});
     void set_bad_case(CallInputs inputs);
-    /// @param path  `badcase.safetensors` of out_dir where it is empty
+    /// @param path  empty: `badcase.safetensors` of out_dir
     void load_bad_case(const std::filesystem::path& path = {});
-    /// @throws Error where there is none
+    /// @throws Error if there is none
     void save_bad_case(const std::filesystem::path& path = {}) const;
 
-    /// Lets compare_per_layer() read what two ModelProfilers with save_activations wrote, in place of a run.
+    /// Lets compare_per_layer() read the files of two ModelProfilers with save_activations, in place of a run.
     ///
-    /// @throws Error where a folder holds no whole run, the runs had other inputs, or the models do not correspond
+    /// @throws Error where a folder holds no complete run, the runs had different inputs, or the models do not
+    ///         correspond
     void set_model_profiler_dir(const std::filesystem::path& baseline, const std::filesystem::path& analysis);
 
     /// Runs both models on the bad case, side by side, and writes `baseline_model/statistic.txt` and
@@ -97,10 +98,10 @@ public:
     /// Writes compare_per_layer_out and abnormal_layer_advisor, each as .txt and as .csv, and the report as
     /// profiler.html and profiler.json.
     ///
-    /// @param prefixes  modules whose qualified names begin so; all where it is empty
-    /// @param types     types of the baseline's or the analysed model's operators; all where it is empty
-    /// @throws Error before run() on the present bad case, where a layer has another shape in the two models, and for a
-    /// prefix or type that no layer has, with the nearest
+    /// @param prefixes  modules whose qualified names start with one of them; empty: all
+    /// @param types     types of the baseline's or the analysed model's operators; empty: all
+    /// @throws Error before run() on the present bad case, where a layer has different shapes in the two models, and
+    /// for a prefix or type that no layer has, with the nearest
     const std::vector<LayerComparison>& compare_per_layer(const std::vector<std::string>& prefixes = {},
                                                           const std::vector<std::string>& types = {});
 
@@ -110,10 +111,11 @@ public:
     /// @throws Error without a bad case
     std::vector<quantization::SensitiveOperator> sensitivity(SensitivityOptions options = {});
 
-    /// Removes what run() and sensitivity() keep between calls: the folders of both models, and journals. Tables stay.
+    /// Removes the files that run() and sensitivity() keep between calls: the folders of both models, and journals.
+    /// Tables stay.
     void clean();
 
-    /// Of the last compare_per_layer().
+    /// The rows of the last compare_per_layer().
     const std::vector<LayerAdvice>& advice() const noexcept { return advice_; }
     /// The report of the last compare_per_layer(), for what other tools find to be added; write_report() writes it.
     ModelReport report() const { return make_report(layers_, analysed_operators_, advice_); }
@@ -127,7 +129,7 @@ private:
     std::filesystem::path out_dir_;
     std::optional<CallInputs> bad_case_;
     std::optional<std::pair<std::filesystem::path, std::filesystem::path>> profiler_dirs_;
-    std::vector<LayerComparison> all_layers_, layers_;  // of the run, and those that were asked for
+    std::vector<LayerComparison> all_layers_, layers_;  // of the run, and those requested
     std::vector<AnalysedOperator> analysed_operators_;  // of the run
     std::vector<LayerAdvice> advice_;
 };

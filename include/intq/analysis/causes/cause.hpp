@@ -17,10 +17,10 @@ inline namespace INTQ_HOSTED_ABI {
 enum class Cause : std::uint8_t {
     outlier_channel,             // one channel is much larger than the others, which share its scale
     dead_channel,                // a large channel gives the same value everywhere
-    tiny_batch_norm_variance,    // a batch norm divides a channel by next to nothing
+    tiny_batch_norm_variance,    // a batch norm divides a channel by almost 0
     wrong_axis,                  // a weight has its scales along another axis than its output channels
-    scale_too_small,             // a scale that was given does not reach to the ends of the data
-    scale_on_cliff,              // the method that chose the scale cut off what matters
+    scale_too_small,             // a fixed scale does not reach the ends of the data
+    scale_on_cliff,              // the method that chose the scale cut off values that matter
     saturating_layer,            // the layer behind is flat over most of the range
     shared_scale,                // values of different sizes share one scale
     per_tensor_depthwise,        // a depthwise weight has one scale for all channels
@@ -33,13 +33,13 @@ enum class Cause : std::uint8_t {
 /// The words of the enumerator, with spaces: "outlier channel".
 std::string name_of(Cause cause);
 
-/// A cause that was found, and at which operator.
+/// A cause that was found, and its operator.
 struct CauseFinding {
     std::string mod_name, op_type;  // as in compare_per_layer_out.txt
     Cause cause = Cause::too_few_codes;
     bool is_weight = false;           // in the quantizer of the weight, else in that of the output
-    std::vector<index_t> channels{};  // those that are concerned
-    std::string reason;               // the numbers that say so, as a sentence
+    std::vector<index_t> channels{};  // the channels concerned
+    std::string reason;               // the numbers that show it, as a sentence
 };
 
 /// {"mod_name": …, "op_type": …, "cause": …, "is_weight": …, "channels": […], "reason": …}

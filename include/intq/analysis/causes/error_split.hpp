@@ -34,11 +34,11 @@ const char* name_of(ErrorPart part);
 struct OperatorErrorSplit {
     LayerPair pair{};
     std::string mod_name, op_type;                 // of the prepared model
-    double signal = 0.0;                           // norm of what the baseline gives
+    double signal = 0.0;                           // norm of the baseline's output
     double total = 0.0;                            // norm of the error
     std::array<double, error_part_count> norms{};  // of the parts, whose sum is the error: they may cancel each other
-    /// What each part has of the error: its inner product with the error, over the error's square. They add up to 1,
-    /// and a part that makes the error smaller is below 0. 0 without an error.
+    /// The share of each part in the error: its inner product with the error, over the error's square. They add up to
+    /// 1; a part that reduces the error is below 0. All are 0 without an error.
     std::array<double, error_part_count> shares{};
 
     double norm(ErrorPart part) const { return norms[static_cast<std::size_t>(part)]; }
@@ -47,23 +47,23 @@ struct OperatorErrorSplit {
     ErrorPart largest() const;
 };
 
-/// The parts of one operator as tensors: float64, of the shape of its output. Of an operator with several outputs, that
-/// of the first.
+/// The parts of one operator as tensors: float64, of the shape of its output. With several outputs, they are of the
+/// first.
 struct ErrorTensors {
     LayerPair pair{};
     std::array<Tensor, error_part_count> parts{};
-    Tensor baseline{};  // what the baseline gives
+    Tensor baseline{};  // the baseline's output
 
     const Tensor& part(ErrorPart part) const { return parts[static_cast<std::size_t>(part)]; }
 };
 
 struct ErrorSplitOptions {
-    /// Sees the tensors of each operator, which are dropped behind it.
+    /// Sees the tensors of each operator, which are dropped afterwards.
     std::function<void(const ErrorTensors&)> visit{};
 };
 
-/// Splits the error of each operator of a prepared model on a case. With y(x, w) what the operator computes in real
-/// numbers, x0 and w its input and weight in the baseline:
+/// Splits the error of each operator of a prepared model on a case. Let y(x, w) be the operator's result in real
+/// numbers, and x0 and w its input and weight in the baseline:
 ///
 ///     inherited         y(x1, w)  - baseline    x1: what arrives from the program's earlier operators, before it is
 ///                                               quantized for this one
@@ -72,11 +72,11 @@ struct ErrorSplitOptions {
 ///     input rounding    y(x3, w~) - y(x2, w~)   x3: the codes that the program's operator reads
 ///     requantization    y~ - y(x3, w~)          y~: what the program's operator gives
 ///
-/// Each part is the difference of two runs, and none is what is left over. The last one holds the operator's own output
-/// quantizer; to its reader, the same rounding is that of an input. A QuantStub is its quantizer: it has parts of the
-/// input alone.
+/// Each part is the difference of two runs; there is no remainder. The last part holds the operator's own output
+/// quantizer; for its reader, the same rounding belongs to an input. A QuantStub is only a quantizer: it has only the
+/// parts of its input.
 ///
-/// @param baseline  a float model, or another one that corresponds
+/// @param baseline  a float model, or another corresponding one
 /// @param model     prepared and calibrated; it is as before when the call ends
 /// @param table     kernels of the target that the model was prepared for
 /// @throws Error as pair_layers() and ExactSimulation do
@@ -136,7 +136,7 @@ INTQ_INLINE ErrorPart OperatorErrorSplit::largest() const {
 
 namespace detail {
 
-/// x - y of float32 tensors of one shape, in float64, where it is exact but for values of very different sizes.
+/// x - y of float32 tensors of one shape, in float64, which is exact except for values of very different sizes.
 INTQ_INLINE Tensor exact_difference(const Tensor& x, const Tensor& y) {
     const Tensor a = x.contiguous(), b = y.contiguous();
     Tensor result = Tensor::empty(x.shape(), DType::float64);

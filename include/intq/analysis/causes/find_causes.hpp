@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// find_causes: what the values of one quantizer say of why it loses accuracy. Long because all causes are read from the
-// same numbers of one quantizer. Layer: analysis (docs/debugging.md).
+// find_causes: why one quantizer loses accuracy, from its values. Long because all causes are read from the same
+// numbers of one quantizer. Layer: analysis (docs/debugging.md).
 #ifndef INTQ_ANALYSIS_CAUSES_FIND_CAUSES_HPP
 #define INTQ_ANALYSIS_CAUSES_FIND_CAUSES_HPP
 
@@ -31,21 +31,21 @@ namespace cause_limits {
 
 inline constexpr double outlier = 6.0;         // times the median of the channels' magnitudes
 inline constexpr double outlier_range = 4.0;   // times the largest magnitude of the other channels
-inline constexpr double constant = 1e-3;       // of its magnitude: the spread of a channel that is dead
+inline constexpr double constant = 1e-3;       // of its magnitude: the spread of a dead channel
 inline constexpr double tiny_variance = 1e-2;  // of the median of a batch norm's variances
 inline constexpr double one_sign = 0.4;        // of the far end: how far from 0 a range of one sign begins
 inline constexpr double uncovered = 1.2;       // times what calibration saw
 inline constexpr double shared = 8.0;          // times the magnitude of the smallest operand
 inline constexpr double per_tensor = 8.0;      // times the median magnitude of a weight's channels
-inline constexpr double saturating = 4.0;      // times the width of the part of a function that is not flat
+inline constexpr double saturating = 4.0;      // times the width of the non-flat part of a function
 
 }  // namespace cause_limits
 
-/// A quantizer of a prepared model, what it rounds in the float model, and its operator.
+/// A quantizer of a prepared model, its values in the float model, and its operator.
 struct QuantizerCase {
     std::string mod_name, op_type;
     quantization::FakeQuantize* quantizer = nullptr;
-    Tensor values{};                                      // real: the output in the float model, or the weight
+    Tensor values{};                                      // real values: the output in the float model, or the weight
     int channel_axis = 1;                                 // of values
     std::vector<Tensor> operands{};                       // that the operator reads in the float model
     std::vector<std::string> readers{};                   // types of the operators that read it
@@ -60,7 +60,7 @@ std::vector<QuantizerCase> quantizer_cases(const nn::ModulePtr& float_model,
                                            const std::shared_ptr<quantization::PreparedModel>& prepared,
                                            const CallInputs& inputs, const std::vector<std::string>& operators);
 
-/// The causes that the values of a quantizer show, the most certain first; too_few_codes where they show none.
+/// The causes that the values of a quantizer show, the most certain first; too_few_codes if they show no cause.
 std::vector<CauseFinding> find_causes(const QuantizerCase& one);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -138,7 +138,7 @@ INTQ_INLINE std::string in_short(double value) {
     return text;
 }
 
-/// Sums of squares of what a grid cuts off and of what it rounds.
+/// Sums of squares of the errors by which a grid cuts off and rounds.
 struct GridErrors {
     double clipping = 0.0, rounding = 0.0;
 };
@@ -153,7 +153,7 @@ INTQ_INLINE GridErrors errors_on_grid(const Tensor& x, const OwnedQParams& grid,
     for (std::size_t i = 0; i < p.size(); ++i) {
         const std::size_t c = axis < 0 ? 0 : i / static_cast<std::size_t>(inner) % grid.scales.size();
         const double error = static_cast<double>(p[i]) - static_cast<double>(q[i]);
-        // Up to half a step outside a value is rounded to the last code as those inside are.
+        // Up to half a step outside a value is rounded to the last code as inside values are.
         const bool is_cut = (std::abs)(error) > 0.51 * static_cast<double>(grid.scales[c]);
         (is_cut ? errors.clipping : errors.rounding) += error * error;
     }
@@ -265,7 +265,7 @@ private:
         if (sizes.size() < 2) return;
         const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
         if (*most < cause_limits::shared * *least) return;
-        findings_.clear();  // the channels of the larger operand are no outliers
+        findings_.clear();  // the channels of the larger operand are not outliers
         say(Cause::shared_scale,
             "its operands reach " + in_short(*least) + " and " + in_short(*most) + ", and share one scale");
     }
@@ -278,7 +278,7 @@ private:
             "its values lie from " + ends() + ", and no code between 0 and " + in_short(nearer) + " is used");
     }
 
-    // What lies farther from 0 makes no difference to these functions.
+    // Values farther from 0 make no difference to these functions.
     void find_saturation() {
         static const std::map<std::string, double> widths{{"Sigmoid", 6.0}, {"sigmoid", 6.0},     {"Tanh", 3.0},
                                                           {"tanh", 3.0},    {"Hardsigmoid", 3.0}, {"hardsigmoid", 3.0},

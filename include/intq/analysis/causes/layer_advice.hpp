@@ -20,9 +20,9 @@ struct LayerAdvice {
     std::string advice;         // what to do
 };
 
-/// What is unusual in a comparison: an input of one sign, values that int8 or int16 hold badly, a range that the scale
-/// does not cover, a layer before a DeQuantStub whose output is not of high precision, NaN or infinity, a cosine below
-/// 0.99.
+/// Unusual properties in a comparison: an input of one sign, values that int8 or int16 hold badly, a range that the
+/// scale does not cover, a layer before a DeQuantStub without an output of high precision, NaN or infinity, a cosine
+/// below 0.99.
 ///
 /// @param operators  of the analysed model
 std::vector<LayerAdvice> advise_layers(std::span<const LayerComparison> layers,

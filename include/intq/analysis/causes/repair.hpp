@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How a model is quantized, as something that can be changed and done again, and one such change. Layer: analysis
+// A model's quantization as a recipe that can be changed and run again, and one such change. Layer: analysis
 // (docs/debugging.md).
 #ifndef INTQ_ANALYSIS_CAUSES_REPAIR_HPP
 #define INTQ_ANALYSIS_CAUSES_REPAIR_HPP
@@ -22,7 +22,7 @@
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// All that decides how a float model is quantized by calibration: what a program of its author does, as data.
+/// Everything that decides how a float model is quantized by calibration: the steps of its author's program, as data.
 ///
 ///     QuantizationRecipe recipe{net, get_default_qconfig_mapping(policy), policy, batches_of(images, 32)};
 ///     const auto prepared = recipe.make();
@@ -33,7 +33,7 @@ struct QuantizationRecipe {
     quantization::BatchSource calibration{};
     quantization::PrepareOptions options{};
     bool equalizes = false;  // fuse_fx() and improve::equalize() before prepare
-    /// What is done behind calibration, in this order: scales that are given, AdaRound, bias correction.
+    /// Steps after calibration, in this order: fixed scales, AdaRound, bias correction.
     std::vector<std::function<void(quantization::PreparedModel&, const quantization::BatchSource&)>> afterwards{};
 
     /// The model prepared and calibrated, from the beginning: a copy of float_model.
@@ -55,7 +55,7 @@ const char* name_of(RepairKind kind);
 /// A change that can be applied as it is.
 struct Repair {
     RepairKind kind = RepairKind::qconfig;
-    std::string mod_name;  // the operator that it changes; empty where it is the whole model
+    std::string mod_name;  // the operator that it changes; empty for the whole model
     std::string line;      // in C++, with the names of docs/debugging.md: mapping, prepared, batches, float_model
     std::function<void(QuantizationRecipe&)> change{};
 
@@ -70,17 +70,17 @@ std::string to_json(const Repair& repair);
 Repair int16_output(const std::string& mod_name);
 /// An operator with the default qconfig: int8, one scale for each channel of its weight.
 Repair default_qconfig_of(const std::string& mod_name);
-/// An operator whose codes of int8 have a zero point, for targets that have them.
+/// An operator whose int8 codes have a zero point, for targets that support it.
 Repair affine_output(const std::string& mod_name);
-/// An operator whose scale is that of the ends of its data, whatever method it had.
+/// An operator whose scale covers the ends of its data, whatever method it had.
 Repair min_max_output(const std::string& mod_name);
 /// A scale for the output quantizer of this name ("activation_post_process_3").
 Repair given_scale(const std::string& mod_name, const std::string& quantizer, float scale);
-/// Scales for the weight of a layer, one a channel.
+/// Scales for the weight of a layer, one per channel.
 Repair given_weight_scales(const std::string& mod_name, const std::vector<float>& scales);
 /// Equalization of the float model before it is prepared.
 Repair equalized();
-/// Calibration on this case too, with ends of ranges that no average forgets.
+/// Calibration on this case too, with range ends that no average forgets.
 ///
 /// @param inputs  a tensor for each input of the model
 Repair calibrated_on(const std::vector<Tensor>& inputs);
@@ -148,7 +148,7 @@ INTQ_INLINE std::string to_json(const Repair& repair) {
 
 namespace detail {
 
-/// The shortest literal of C++ that is this number.
+/// The shortest C++ literal with exactly this value.
 INTQ_INLINE std::string literal(float number) {
     std::string text = shortest_text(number);
     if (text.find_first_of(".e") == std::string::npos) text += ".0";

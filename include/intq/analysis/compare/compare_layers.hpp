@@ -32,8 +32,8 @@ struct LayerComparison {
     LayerPair pair;
     std::string mod_name, base_op_type, analy_op_type;
     Shape shape{};                              // of the analysed output
-    std::optional<OwnedQParams> qparams{};      // of the analysed output; none for real values
-    numeric_suite::TensorComparison metrics{};  // nothing in it inside a fused layer
+    std::optional<OwnedQParams> qparams{};      // of the analysed output; empty for real values
+    numeric_suite::TensorComparison metrics{};  // empty inside a fused layer
     TensorStatistics base{}, analy{};
     PairedValues values{};  // of the first output; for reports
 
@@ -46,21 +46,21 @@ using VisitPair =
 /// Sees a call of one of the two models.
 using VisitCall = std::function<void(const AnalysedCall& call)>;
 
-/// What is done while two models run.
+/// Hooks while two models run.
 struct SideBySideHooks {
     VisitPair pair{};
     VisitCall baseline{}, analysis{};
     io::ShowProgress show = io::ShowProgress::on_terminal;
 };
 
-/// What both models returned.
+/// The results of both models.
 struct SideBySideOutputs {
     nn::Value baseline, analysis;
 };
 
-/// Runs two models on the same inputs, in turns, so that the two outputs of a pair are there at the same time.
+/// Runs two models on the same inputs, in turns, so that both outputs of a pair exist at the same time.
 ///
-/// Memory   that of both forward passes; an output is kept only until its partner is there
+/// Memory   both forward passes; an output is kept only until its partner exists
 SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, const AnalysedModel& analysis,
                                    const CallInputs& inputs, const std::vector<LayerPair>& pairs,
                                    const SideBySideHooks& hooks);
@@ -106,7 +106,7 @@ INTQ_INLINE SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, co
 
 namespace detail {
 
-/// The numbers of a pair of models, and the rows that they make.
+/// The numbers of a pair of models, and the rows made from them.
 class ComparisonOfModels {
 public:
     ComparisonOfModels(const AnalysedModel& baseline, const AnalysedModel& analysis)

@@ -32,7 +32,7 @@ class FileTable {
 public:
     explicit FileTable(std::vector<io::TextTable::Column> columns, io::TableStyle style = io::TableStyle::psql);
 
-    /// @throws Error when the number of cells is not that of the columns
+    /// @throws Error when the numbers of cells and columns differ
     void add_row(std::vector<TableCell> cells);
 
     std::string text() const { return text_.str(style_); }

@@ -20,16 +20,16 @@
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What was seen of one tensor of an operator, over all runs.
+/// The numbers of one tensor of an operator, over all runs.
 struct TensorInfo {
     std::string attr;              // "input", "input_0", "weight", "bias", "output"
-    DType dtype = DType::float32;  // of the codes that its values stand for
+    DType dtype = DType::float32;  // of the codes that its values represent
     std::vector<float> scales{};   // none for real values
     Shape shape{};                 // of the last run
     TensorStatistics statistics{};
     ValueHistogram histogram{};                  // where the manager keeps histograms
     std::vector<ValueHistogram> channels{};      // the same for each channel, where it keeps those
-    std::size_t producer = OperatorInput::none;  // the operator whose output this input is; its numbers are there
+    std::size_t producer = OperatorInput::none;  // the operator whose output this input is, with its numbers
 };
 
 struct OpRunningInfo {
@@ -46,13 +46,13 @@ struct KeptNumbers {
 /// Memory   for each tensor a few numbers, and the filled buckets of its histogram; no values
 class OpRunningInfoManager {
 public:
-    /// @param out_dir  where files go that are given no folder
+    /// @param out_dir  the default folder of files
     explicit OpRunningInfoManager(const std::vector<AnalysedOperator>& operators, KeptNumbers kept = {},
                                   std::filesystem::path out_dir = {});
 
     void add(const AnalysedCall& call);
     const std::vector<OpRunningInfo>& infos() const noexcept { return infos_; }
-    /// The numbers of a tensor: of an input those of the output that it is.
+    /// The numbers of a tensor; for an input, of the output that it is.
     const TensorInfo& numbers_of(const TensorInfo& info) const;
     /// Of all outputs of an operator.
     TensorStatistics output_statistics(std::size_t op) const;
@@ -60,9 +60,9 @@ public:
     /// Writes `statistic.txt` and `statistic.csv`: Index, Op Name, Mod Name, Attr, Dtype, Scale, Min, Max, Mean, Var,
     /// Shape.
     ///
-    /// @param out_dir     the manager's own where it is empty
-    /// @param prefixes    modules whose qualified names begin so; all where it is empty
-    /// @param types       types of operators; all where it is empty
+    /// @param out_dir     empty: the manager's own
+    /// @param prefixes    modules whose qualified names start with one of them; empty: all
+    /// @param types       types of operators; empty: all
     /// @param with_stack  adds a column Stack, which says what each operator reads
     /// @return the text of the first
     /// @throws Error for a prefix or a type that no operator has, with the nearest; before any run; and as
@@ -70,12 +70,12 @@ public:
     std::string table(const std::filesystem::path& out_dir = {}, const std::vector<std::string>& prefixes = {},
                       const std::vector<std::string>& types = {}, bool with_stack = false) const;
 
-    /// Writes `tensorboard/events.out.tfevents.intq`, which TensorBoard shows: of each tensor the histogram as
+    /// Writes `tensorboard/events.out.tfevents.intq`, which TensorBoard shows: the histogram of each tensor as
     /// "<module>/<attr>", and minimum, maximum, mean and variance as "<module>/<attr>/min" and so on.
     ///
-    /// @param out_dir, prefixes, types  as those of table()
+    /// @param out_dir, prefixes, types  as in table()
     /// @param force_per_channel  also the histogram of each channel, as "<module>/<attr>/channel_<number>"
-    /// @throws Error as table(); where the manager keeps no histograms, or none of channels (KeptNumbers)
+    /// @throws Error as table(); where the manager keeps no histograms, or no channel histograms (KeptNumbers)
     void tensorboard(const std::filesystem::path& out_dir = {}, const std::vector<std::string>& prefixes = {},
                      const std::vector<std::string>& types = {}, bool force_per_channel = false) const;
 
@@ -93,10 +93,10 @@ private:
 
 namespace detail {
 
-/// Throws the Error that names a word which no name has or begins with, and the nearest names.
+/// Throws the Error that names a word that no name equals or starts with, and the nearest names.
 void check_filter(const char* what, const std::vector<std::string>& words, const std::vector<std::string>& names,
                   bool by_prefix);
-/// Whether a name is meant by a list of prefixes: one of them, or below one of them.
+/// Whether a list of prefixes covers a name: it is one of them, or below one.
 bool has_prefix(const std::string& name, const std::vector<std::string>& prefixes);
 
 }  // namespace detail

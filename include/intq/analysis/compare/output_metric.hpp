@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How far the outputs of two models are from each other, in a metric that has a name. Layer: analysis
-// (docs/workflow.md section 6).
+// The distance between the outputs of two models, in a named metric. Layer: analysis (docs/workflow.md section 6).
 #ifndef INTQ_ANALYSIS_COMPARE_OUTPUT_METRIC_HPP
 #define INTQ_ANALYSIS_COMPARE_OUTPUT_METRIC_HPP
 
@@ -31,16 +30,16 @@ struct OutputMetric {
 
 /// Cosine, MSE, L1, KL, SQNR, Atol or Rtol.
 ///
-/// @throws Error for another name, with these; for "custom", which is a function that the caller gives
+/// @throws Error for another name, listing these; for "custom", which is a function of the caller
 OutputMetric output_metric(const std::string& name);
 
 /// The tensors of a value by their place in it: "0" for a single one, "1", "1.0" inside tuples.
 std::vector<nn::Named<Tensor>> named_outputs(const nn::Value& value);
 
-/// The metric of the outputs of two models; of several, that of the worst.
+/// The metric of the outputs of two models; with several outputs, of the worst.
 ///
-/// @param output  one of named_outputs(); all of them where it is empty
-/// @throws Error where there is no such output, where the outputs differ in number or size, and where a value or the
+/// @param output  one of named_outputs(); empty: all of them
+/// @throws Error if there is no such output, where the outputs differ in number or size, and where a value or the
 ///         metric is NaN, naming the output and the model
 double compare_outputs(const nn::Value& baseline, const nn::Value& analysis, const OutputMetric& metric,
                        const std::string& output = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which operators a model's output is sensitive to, when they alone are quantized. Layer: analysis
+// Which operators a model's output is sensitive to, when only they are quantized. Layer: analysis
 // (docs/workflow.md section 6).
 #ifndef INTQ_ANALYSIS_COMPARE_SENSITIVITY_HPP
 #define INTQ_ANALYSIS_COMPARE_SENSITIVITY_HPP
@@ -25,29 +25,28 @@ struct SensitivityOptions {
     std::string metric = "L1";  // Cosine, MSE, L1, KL, SQNR, Atol, Rtol
     bool reserve = false;       // the least sensitive operator first
     std::string output{};       // of a model with several: the one that is measured ("1.0"); else the worst of all
-    /// A folder for the journal, from which an interrupted search goes on; none where it is empty.
+    /// A folder for the journal, from which an interrupted search goes on; empty: none.
     std::filesystem::path journal{};
     io::ShowProgress show = io::ShowProgress::on_terminal;
-    /// Whether this process measures a row, by its number in the order of the model; empty: all. The metrics of the
-    /// others are what `join` puts in place. See distributed::find_sensitive_operators().
+    /// Whether this process measures a row, by its number in the order of the model; empty: all. `join` fills in the
+    /// metrics of the others. See distributed::find_sensitive_operators().
     std::function<bool(std::size_t row)> measures{};
     std::function<void(std::span<double> metrics)> join{};
 };
 
-/// The operators of a prepared model in the order of their sensitivity. All quantizers are off but that of one
-/// operator's output (activation), of its weight (weight), or both (both); the metric is that of the model's output and
-/// of the baseline's.
+/// The operators of a prepared model in the order of their sensitivity. All quantizers are off except one operator's:
+/// its output's (activation), its weight's (weight), or both (both). The metric compares the model's output with the
+/// baseline's.
 ///
-/// What comes before an operator is the same for all of its rows, and is computed once for the whole list: only the
-/// operators from there on run again. Float sums are reproducible (FloatSums), so that the metrics have the same bits
-/// as those of whole passes. quantization::set_sensitive_operators() and improve::layer_costs() take the
-/// list.
+/// The part before an operator is the same for all of its rows, and is computed once for the whole list: only the
+/// operators from there on run again. Float sums are reproducible (FloatSums), so the metrics have the same bits as
+/// with whole passes. quantization::set_sensitive_operators() and improve::layer_costs() take the list.
 ///
 /// The journal is a file of `journal` whose name follows from the model, the case and the metric. It is removed when
 /// the list is complete.
 ///
-/// @param baseline_output  what the baseline gives for these inputs
-/// @throws Error for a model without quantizers, a metric that is none, and an output that is NaN
+/// @param baseline_output  the baseline's output for these inputs
+/// @throws Error for a model without quantizers, an unknown metric, and an output that is NaN
 ///
 /// Memory   two forward passes
 /// Cost     for n rows about n / 2 forward passes
@@ -173,7 +172,7 @@ private:
         add("both", std::move(both));
     }
 
-    // The first node that calls one of them, or the layer of one: quantizers may be shared.
+    // The first node that calls one of them, or the layer of one; quantizers may be shared.
     const graph::Node* first_reader(const std::vector<quantization::FakeQuantize*>& quantizers) const {
         const auto is_one = [&](const nn::Module* module) {
             return std::any_of(quantizers.begin(), quantizers.end(),
@@ -199,7 +198,7 @@ private:
         return metric;
     }
 
-    // Scales, and the outputs of both models in float, tell one search from another.
+    // Scales, and the outputs of both models in float, distinguish one search from another.
     std::string fingerprint() {
         std::string text = options_.metric + " " + options_.output + "\n";
         const auto add = [&](std::span<const float> values) {

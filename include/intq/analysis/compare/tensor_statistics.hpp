@@ -29,7 +29,7 @@ public:
     double(min)() const noexcept { return count_ == 0 ? not_a_number : static_cast<double>(min_); }
     double(max)() const noexcept { return count_ == 0 ? not_a_number : static_cast<double>(max_); }
     double mean() const noexcept { return count_ == 0 ? not_a_number : mean_; }
-    /// With n - 1; NaN for a single value.
+    /// Divided by n - 1; NaN for a single value.
     double var() const noexcept { return count_ < 2 ? not_a_number : squares_ / static_cast<double>(count_ - 1); }
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ValueHistogram: how often values lie where, without a range that is known before. Layer: analysis.
+// ValueHistogram: counts of values by magnitude, without a range known in advance. Layer: analysis.
 #ifndef INTQ_ANALYSIS_COMPARE_VALUE_HISTOGRAM_HPP
 #define INTQ_ANALYSIS_COMPARE_VALUE_HISTOGRAM_HPP
 
@@ -14,8 +14,8 @@
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Counts of values by sign, power of two and eighth of it, so that a bucket is at most an eighth as wide as its values
-/// are large. Only buckets with values take memory. Infinities and NaN are not counted.
+/// Counts of values by sign, power of two and eighth of it, so a bucket's width is at most an eighth of its values'
+/// magnitude. Only buckets with values take memory. Infinities and NaN are not counted.
 class ValueHistogram {
 public:
     /// Values from `lowest` to below `highest`; of negative values from above `lowest` to `highest`.

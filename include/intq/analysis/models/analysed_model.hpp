@@ -28,20 +28,20 @@ struct QuantizedGraph;
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A handle of a model; copies are the same model. The model is as it is when a run begins, and a run leaves it so:
+/// A handle of a model; copies refer to the same model. A run uses the model's state at its start, and restores it:
 /// while it lasts, modules are in evaluation and quantizers round without observing (FakeQuantState::validation).
 ///
-/// Threads need a model each, as a run changes the state of its modules and restores it.
+/// Each thread needs its own model, as a run changes the state of its modules and restores it.
 class AnalysedModel {
 public:
     /// A float model, one that was prepared (graph or modules), or one that was converted: module by module, or by
-    /// convert_fx() with kernels, which is analysed as what runs it. Another model that is no GraphModule is traced,
-    /// and its modules are shared.
+    /// convert_fx() with kernels, which is analysed as the program or parts that run it. Any other model that is not a
+    /// GraphModule is traced, and its modules are shared.
     AnalysedModel(const nn::ModulePtr& model, const graph::TraceOptions& trace = {});
     template <class ModuleType>
     requires std::derived_from<ModuleType, nn::Module> AnalysedModel(const std::shared_ptr<ModuleType>& model)
         : AnalysedModel(nn::ModulePtr(model)) {}
-    /// A program. Its codes are kept until the tools have seen them: a byte or two an element.
+    /// A program. Its codes are kept until the tools have seen them: a byte or two per element.
     AnalysedModel(const quantization::LoweredModel& program);
     explicit AnalysedModel(std::shared_ptr<ModelSource> source);
 
@@ -55,8 +55,8 @@ private:
     std::shared_ptr<ModelSource> source_;
 };
 
-/// A prepared model as its program computes it, one operator at a time (quantization::ExactSimulation): its weights and
-/// scales are those of this moment.
+/// A prepared model as its program computes it, one operator at a time (quantization::ExactSimulation): with its
+/// current weights and scales.
 ///
 /// @param table  kernels of the target that the model was prepared for
 AnalysedModel exactly_simulated(quantization::PreparedModel& model, const kernels::KernelTable& table,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// CallInputs: what a model is called with, by position or by name; with a file. Layer: analysis
+// CallInputs: the inputs of a model's call, by position or by name, and their file. Layer: analysis
 // (docs/workflow.md section 6).
 #ifndef INTQ_ANALYSIS_MODELS_CALL_INPUTS_HPP
 #define INTQ_ANALYSIS_MODELS_CALL_INPUTS_HPP
@@ -35,8 +35,7 @@ public:
     bool empty() const noexcept { return values_.empty() && named_.empty(); }
     /// In the order of a model's inputs.
     ///
-    /// @throws Error for a name that the model does not have, with the nearest, and for one in front of it that is
-    ///         missing
+    /// @throws Error for a name that the model lacks, with the nearest, and for a missing input before a given one
     std::vector<nn::Value> in_order(const std::vector<std::string>& input_names) const;
 
     /// @throws Error for a case without inputs, an undefined tensor and one without elements, naming the input
@@ -56,8 +55,8 @@ private:
     Named named_;
 };
 
-/// The inputs of a call as a line, to tell whether two calls had the same: "float32 (1, 3, 8, 8) 90150983;" for each
-/// tensor, also those of tuples, with the CRC-32 of its values in the order of the axes.
+/// The inputs of a call as a line, to compare two calls: "float32 (1, 3, 8, 8) 90150983;" for each tensor, also inside
+/// tuples, with the CRC-32 of its values in the order of the axes.
 std::string fingerprint_of(const std::vector<nn::Value>& inputs);
 
 /// Cases by number; one at a time is in memory.
@@ -127,7 +126,7 @@ INTQ_INLINE void add_arrays(const std::string& path, const nn::Value& value, io:
     }
 }
 
-/// Puts a tensor at a path of numbers below a value, which becomes tuples on the way.
+/// Puts a tensor at a path of numbers below a value, creating tuples on the way.
 INTQ_INLINE void put(nn::Value& value, std::string_view path, const Tensor& tensor, const std::string& where) {
     if (path.empty()) {
         value = tensor;

@@ -32,13 +32,13 @@ struct AnalysedOperator {
 /// A tensor that an operator reads.
 struct OperatorInput {
     Tensor tensor{};
-    /// The operator whose output it is; none for an input of the model, and for one that was quantized anew.
+    /// The operator whose output it is; none for an input of the model, and for a requantized one.
     std::size_t producer = none;
     static constexpr std::size_t none = static_cast<std::size_t>(-1);
 };
 
-/// What an operator was given, and what it gave: real values, which carry their qparams where they lie on a grid.
-/// Behind an operator with a quantizer, the output is that of the quantizer.
+/// The inputs and outputs of an operator's call: real values, which carry their qparams if they are on a grid. For an
+/// operator with a quantizer, the output is the quantizer's.
 struct AnalysedCall {
     std::size_t index = 0;  // of operators()
     std::vector<OperatorInput> inputs{};
@@ -46,13 +46,13 @@ struct AnalysedCall {
     std::vector<nn::Named<Tensor>> parameters{};  // "weight", "bias", as the operator took them
 };
 
-/// A run of a model on inputs. It goes from operator to operator, and its owner keeps what it wants to keep.
+/// A run of a model on inputs. It goes from operator to operator, and its owner keeps the values that it needs.
 class ModelRun {
 public:
     virtual INTQ_INLINE ~ModelRun();
-    /// Goes on behind the next operator; false at the end of the model.
+    /// Runs the next operator; false at the end of the model.
     virtual bool next(AnalysedCall& call) = 0;
-    /// What the model returns; asked at the end. Goes on to the end where the run is not there.
+    /// The model's result. Runs to the end first if necessary.
     virtual nn::Value output() = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The calls of a run in a folder, one file an operator, and a model that plays them back. Layer: analysis.
+// The calls of a run in a folder, one file per operator, and a model that plays them back. Layer: analysis.
 #ifndef INTQ_ANALYSIS_MODELS_SAVED_ACTIVATIONS_HPP
 #define INTQ_ANALYSIS_MODELS_SAVED_ACTIVATIONS_HPP
 
@@ -16,17 +16,17 @@
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Removes what a former run left in `folder/op_infos`.
+/// Removes the files of a former run from `folder/op_infos`.
 void remove_activations(const std::filesystem::path& folder);
 
 /// Writes each call of a run into `folder/op_infos`: `<number>.safetensors` in the order of the run, with the
-/// operator's names, its inputs (those that are no other operator's output), parameters and outputs, the number of
-/// operators and what the run was given. A file appears complete or not at all.
+/// operator's names, its inputs (except other operators' outputs), parameters and outputs, the number of operators and
+/// the inputs of the run. A file appears complete or not at all.
 class ActivationWriter {
 public:
-    /// Removes what a former run left there.
+    /// Removes the files of a former run.
     ///
-    /// @param inputs  what the model is given
+    /// @param inputs  the model's inputs
     ActivationWriter(const std::vector<AnalysedOperator>& operators, std::filesystem::path folder,
                      const std::vector<nn::Value>& inputs);
 
@@ -38,11 +38,10 @@ private:
     std::string case_;
 };
 
-/// The model whose activations are in a folder. Its runs read one file after the other, whatever inputs they are given,
-/// and return nothing.
+/// The model whose activations are in a folder. Its runs read one file after the other, whatever their inputs, and
+/// return nothing.
 ///
-/// @throws Error naming the folder where there are none or the run did not come to its end, and the file that is not
-///         one of them
+/// @throws Error naming the folder if it has no such files or the run did not finish, and any foreign file
 AnalysedModel saved_model(const std::filesystem::path& folder);
 
 /// @throws Error where the two folders hold runs on other inputs
@@ -132,7 +131,7 @@ INTQ_INLINE std::string text_of(const std::vector<std::size_t>& numbers) {
     return text;
 }
 
-/// Fields between line breaks; names hold none.
+/// Fields between line breaks; names contain none.
 INTQ_INLINE std::string text_of(const std::vector<nn::FusedMember>& members) {
     std::string text;
     for (const nn::FusedMember& member : members)
@@ -150,7 +149,7 @@ INTQ_INLINE std::vector<nn::FusedMember> members_of(const std::string& text) {
     return members;
 }
 
-/// Every file knows the operator; the numbers of all files are those of their operators.
+/// Every file names its operator, and the files are numbered like the operators.
 class SavedSource : public ModelSource {
 public:
     explicit SavedSource(const std::filesystem::path& folder);

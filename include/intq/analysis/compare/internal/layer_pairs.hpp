@@ -14,7 +14,7 @@
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// An operator of the baseline and the one of the analysed model that stands for it.
+/// An operator of the baseline and the corresponding one of the analysed model.
 struct LayerPair {
     std::size_t baseline = 0;
     std::size_t analysis = 0;
@@ -23,8 +23,8 @@ struct LayerPair {
 };
 
 /// The pairs in the order of the baseline. Operators belong together by the names of their nodes or modules; a fused
-/// layer belongs to all the operators that it was fused from. An operator that one model alone has is in no pair: a
-/// relu that the other one computes elsewhere, a change of layout.
+/// layer belongs to all the operators that it was fused from. An operator that only one model has is in no pair: a relu
+/// that the other one computes elsewhere, a change of layout.
 ///
 /// @throws Error where a layer with weights has no partner, naming it and the nearest names: the models do not
 ///         correspond
@@ -33,7 +33,7 @@ std::vector<LayerPair> pair_layers(const std::vector<AnalysedOperator>& baseline
 
 namespace detail {
 
-/// @throws Error where the outputs of two operators of a pair have other shapes
+/// @throws Error where the outputs of two operators of a pair have different shapes
 void check_same_shape(const std::string& mod_name, const Tensor& baseline, const Tensor& analysis);
 
 }  // namespace detail
@@ -119,7 +119,7 @@ private:
         return std::nullopt;
     }
 
-    // A program and a converted model name a fused layer by its first operator and its type alone.
+    // A program and a converted model name a fused layer only by its first operator and its type.
     std::optional<std::size_t> vanished_behind(std::size_t op, const std::string& type) const {
         if (readers_[op].size() != 1) return std::nullopt;
         const AnalysedOperator& next = baseline_[readers_[op][0]];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// WaitingRun: a run of one of two models, whose outputs wait for those of the other. Layer: analysis
-// (docs/workflow.md section 6).
+// WaitingRun: a run of one of two models, whose outputs wait for the other's. Layer: analysis (docs/workflow.md section
+// 6).
 #ifndef INTQ_ANALYSIS_COMPARE_INTERNAL_WAITING_RUN_HPP
 #define INTQ_ANALYSIS_COMPARE_INTERNAL_WAITING_RUN_HPP
 
@@ -22,8 +22,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Memory   that of the run; the outputs of an operator are kept only until each one that expects them has released
-///          them, and those that nobody expects not at all
+/// Memory   one run; the outputs of an operator are kept only until all announced readers have released them, and
+///          unannounced ones not at all
 class WaitingRun {
 public:
     /// @param visit  sees each call of the model
@@ -36,7 +36,7 @@ public:
     /// Announces, before the run, a reader of an operator's outputs, who will release them.
     void expect(std::size_t index) { ++uses_.at(index); }
 
-    /// One operator further; false at the end.
+    /// Runs one operator; false at the end.
     bool step() {
         AnalysedCall call;
         if (!run_->next(call)) return false;
@@ -46,7 +46,7 @@ public:
         return true;
     }
     std::size_t last() const noexcept { return last_; }
-    /// Runs on until the outputs are there. Null where the operator does not run.
+    /// Runs on until the outputs exist. Null if the operator does not run.
     const std::vector<Tensor>* outputs_of(std::size_t index) {
         while (waiting_.count(index) == 0 && step()) {
         }

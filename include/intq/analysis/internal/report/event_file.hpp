@@ -16,7 +16,7 @@
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// How often values lie between two ends; the buckets of an EventHistogram rise and do not overlap.
+/// A count of values between two ends; the buckets of an EventHistogram rise and do not overlap.
 struct EventBucket {
     double lowest = 0.0, highest = 0.0;
     std::int64_t count = 0;
@@ -28,7 +28,7 @@ struct EventHistogram {
     std::vector<EventBucket> buckets{};
 };
 
-/// Collects events. The bytes depend on nothing but them: every event has the wall time 0.
+/// Collects events. The bytes depend only on the events: every event has the wall time 0.
 ///
 /// Source   TensorFlow: core/util/event.proto, core/framework/summary.proto, and TFRecord's frame of a record: its
 ///          length, the length's masked CRC-32C, the record, the record's
@@ -40,7 +40,7 @@ public:
     /// @pre  the histogram's count is above 0
     void add_histogram(std::string_view tag, std::int64_t step, const EventHistogram& histogram);
 
-    /// A whole file so far. TensorBoard reads files whose name holds "tfevents".
+    /// The whole file so far. TensorBoard reads files whose name holds "tfevents".
     const std::string& bytes() const noexcept { return bytes_; }
 
 private:
@@ -66,7 +66,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-// The fields of protocol buffers that events have, with the numbers of their messages.
+// The protocol buffer fields of events, with the numbers from their messages.
 INTQ_INLINE void put_varint(std::string& to, std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
     to += static_cast<char>(value);
@@ -92,7 +92,7 @@ INTQ_INLINE void put_bytes_field(std::string& to, std::uint32_t number, std::str
     to += bytes;
 }
 
-/// A checksum as TFRecord stores it, so that a file of checksums has others than its own.
+/// A checksum as TFRecord stores it, masked because the data may itself hold checksums.
 INTQ_INLINE std::uint32_t masked_crc32c(std::string_view bytes) {
     const std::uint32_t sum = crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())));
     return std::rotr(sum, 15) + 0xa282ead8u;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a report shows of one layer in two models: histograms on one grid, the range of each channel, and the channels
-// with the largest error. Layer: analysis/report.
+// One layer of a report in two models: histograms on one grid, the range of each channel, and the channels with the
+// largest error. Layer: analysis/report.
 #ifndef INTQ_ANALYSIS_INTERNAL_REPORT_PAIRED_VALUES_HPP
 #define INTQ_ANALYSIS_INTERNAL_REPORT_PAIRED_VALUES_HPP
 
@@ -33,7 +33,7 @@ struct WorstChannel {
     PairedHistogram histogram{};
 };
 
-/// What is kept of the outputs of a layer. Values that are not finite are counted, and are in nothing else.
+/// The data kept of the outputs of a layer. Values that are not finite are counted, but enter nothing else.
 struct PairedValues {
     static constexpr std::size_t bins = 48;
     static constexpr std::size_t most_ranges = 128;
@@ -47,9 +47,9 @@ struct PairedValues {
     bool empty() const noexcept { return all.baseline.empty(); }
 };
 
-/// @param shape  of both; axis 1 holds the channels, and of one or two axes the last one
+/// @param shape  of both; axis 1 holds the channels; with one or two axes, the last one
 ///
-/// Memory   the result, and two numbers a channel
+/// Memory   the result, and two numbers per channel
 /// Cost     three passes over the values, and one more over the worst channels
 PairedValues pair_values(std::span<const float> baseline, std::span<const float> analysis, const Shape& shape);
 
@@ -134,7 +134,7 @@ private:
     double per_unit_ = 0.0;
 };
 
-/// The channels with an error, the largest first; equal ones in their order.
+/// The channels with an error, the largest first; equal ones in channel order.
 INTQ_INLINE std::vector<index_t> worst_of(const std::vector<double>& errors) {
     std::vector<index_t> order;
     for (std::size_t c = 0; c < errors.size(); ++c)
@@ -172,7 +172,7 @@ INTQ_INLINE PairedChannelNumbers numbers_of_channels(std::span<const float> x, s
     return numbers;
 }
 
-/// Ranges of channels, of which as many share one as the report needs.
+/// Ranges of channels, merged into as few as the report needs.
 INTQ_INLINE std::vector<ChannelRanges> ranges_of(const PairedChannelNumbers& numbers) {
     const std::size_t channels = numbers.baseline.size();
     const std::size_t shared = (channels + PairedValues::most_ranges - 1) / PairedValues::most_ranges;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The page that shows a report in a browser: one file, which asks for nothing over the network. Layer: analysis/report.
+// The page that shows a report in a browser: one file, which loads nothing over the network. Layer: analysis/report.
 //
-// Data and page are apart: the text below is the same for every report, and the report is the JSON in its midst. The
-// script sets all text as text, so that no name of a layer can be markup.
+// Data and page are separate: the text below is the same for every report, and the report is the JSON inside it. The
+// script sets all text as text, so no layer name can be markup.
 #ifndef INTQ_ANALYSIS_INTERNAL_REPORT_PROFILER_PAGE_HPP
 #define INTQ_ANALYSIS_INTERNAL_REPORT_PROFILER_PAGE_HPP
 

@@ -85,7 +85,7 @@ private:
     std::string text_;
 };
 
-/// Where a value stands between two ends, from 0 to 1; in the middle where they are one.
+/// The position of a value between two ends, from 0 to 1; in the middle if they are equal.
 INTQ_INLINE double fraction(double value, double lowest, double highest) {
     return highest > lowest ? (value - lowest) / (highest - lowest) : 0.5;
 }

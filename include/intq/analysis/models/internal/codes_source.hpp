@@ -30,7 +30,7 @@ public:
     INTQ_INLINE std::vector<std::string> input_names() const override;
 
     quantization::ExactSimulation& simulation() const noexcept { return *simulation_; }
-    /// The operator of a step; none for the quantize and dequantize steps that are not stubs.
+    /// The operator of a step; none for quantize and dequantize steps that are not stubs.
     std::optional<std::size_t> operator_at(std::size_t step) const { return at_.at(step); }
     std::size_t producer(int tensor) const;
     /// Names the members of fused layers, which a converted model does not know.
@@ -42,7 +42,7 @@ private:
     std::map<int, std::size_t> producers_;
 };
 
-/// The instructions of a program, those of one layer together, and the operators in float behind it.
+/// The instructions of a program, grouped by layer, and the operators in float behind it.
 class ProgramSource : public ModelSource {
 public:
     explicit ProgramSource(const quantization::LoweredModel& model);

@@ -33,8 +33,8 @@ namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
-/// Puts the modules of a model into evaluation and its quantizers into the state `validation`, and gives each back the
-/// state that it had.
+/// Puts the modules of a model into evaluation and its quantizers into the state `validation`, and restores each one's
+/// state.
 class ValidationScope {
 public:
     /// @throws Error naming the quantizer that saw no data
@@ -53,7 +53,7 @@ private:
     std::vector<std::pair<quantization::InputGridFakeQuantize*, bool>> following_;
 };
 
-/// Whether a node is a quantizer that alone reads the value of another one, so that this value is its own.
+/// The quantizer that is the only reader of a node, so that its output is the node's value; null if there is none.
 const quantization::Quantizer* quantizer_behind(const graph::Node& node, nn::Module& root);
 
 class GraphSource : public ModelSource {
@@ -64,11 +64,11 @@ public:
     INTQ_INLINE std::vector<std::string> input_names() const override;
     INTQ_INLINE nn::ModulePtr module() const override { return model_; }
 
-    /// Shares its modules with the model that was given.
+    /// Shares its modules with the original model.
     const std::shared_ptr<graph::GraphModule>& graph() const noexcept { return graph_; }
     /// The operator of a node; none for a node that is not listed.
     std::optional<std::size_t> operator_at(const graph::Node& node) const;
-    /// The operator whose output a node gives: its own, or behind its quantizer.
+    /// The operator whose output is a node's value: its own, or the one before its quantizer.
     std::size_t producer(const graph::Node& node) const;
 
 private:
@@ -119,7 +119,7 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 INTQ_INLINE ValidationScope::ValidationScope(nn::Module& model) {
-    // Of an operator that keeps the grid of its input, or was never called on codes.
+    // The own quantizers of operators that keep the grid of their input, or were never called on codes.
     std::set<const quantization::FakeQuantize*> idle;
     for (const auto& module : model.named_modules())
         if (const auto* choice = dynamic_cast<const quantization::GridChoiceFakeQuantize*>(module.value))
@@ -178,7 +178,7 @@ INTQ_INLINE void GraphSource::list_operators() {
         const bool is_call =
             node->op() == Op::call_module || node->op() == Op::call_function || node->op() == Op::call_method;
         if (dynamic_cast<const nn::Identity*>(module) != nullptr) {
-            // What fusion left in the slots of its members hands on a value.
+            // The Identity that fusion left in a member's slot passes a value on.
             producers_[node] = producer(*node->inputs().front());
             continue;
         }
@@ -226,7 +226,7 @@ INTQ_INLINE nn::Value GraphModelRun::output() {
     return run_.finish();
 }
 
-/// Weight and bias of a layer, as a call takes them.
+/// Weight and bias of a layer, as a call uses them.
 INTQ_INLINE std::vector<nn::Named<Tensor>> parameters_of(const nn::Module* module,
                                                          const std::vector<nn::Value>& arguments) {
     std::vector<nn::Named<Tensor>> parameters;
