@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// check_qat_model: what of a prepared model is probably not as its author wants it. Layer: quantization
+// check_qat_model: properties of a prepared model that its author probably does not want. Layer: quantization
 // (docs/workflow.md section 6).
 #ifndef INTQ_QUANTIZATION_CHECK_CHECK_QAT_MODEL_HPP
 #define INTQ_QUANTIZATION_CHECK_CHECK_QAT_MODEL_HPP
@@ -24,7 +24,7 @@ struct CheckedModule {
     std::string type;
 };
 
-/// How often a model calls one of its modules: 0 where it is not used, above 1 where it is shared.
+/// How often a model calls one of its modules: 0 if it is unused, above 1 if it is shared.
 struct ModuleCalls {
     std::string name;
     std::size_t count = 0;
@@ -61,30 +61,30 @@ struct ModelCheck {
     std::vector<UnusualQConfig> unusual;
 };
 
-/// Looks at the structure and the quantizers of a model that prepare_calibration(_fx) or prepare_qat(_fx) made. It
-/// reports what could be fused and was not, how often each module is called, the quantizers of outputs and weights,
-/// and configurations that are seldom meant: no activation quantizer, a fixed scale, a weight that is not int8, mixed
-/// types, a layer before a DeQuantStub without output of high precision, a depthwise convolution per tensor, channels
-/// that are dead or far above the others, a relu in front of an add, a batch norm that is frozen in training because no
-/// layer takes it.
+/// Checks the structure and the quantizers of a model from prepare_calibration(_fx) or prepare_qat(_fx). It reports
+/// operators that could be fused and were not, how often each module is called, the quantizers of outputs and weights,
+/// and configurations that are seldom meant. The latter are no activation quantizer, a fixed scale, a weight that is
+/// not int8, mixed types, a layer before a DeQuantStub without output of high precision, a depthwise convolution per
+/// tensor, channels that are dead or far above the others, a relu in front of an add, and a batch norm that is frozen
+/// in training because no layer takes it.
 ///
-/// The model stays as it is. Each finding may be intended; the reader decides.
+/// The model is not changed. Each finding may be intended; the reader decides.
 ///
-/// @param example_inputs  optional; a copy of the model is run on them, so that what a run refuses is refused here
+/// @param example_inputs  optional; a copy of the model is run on them, so anything that a run refuses is refused here
 /// @throws Error for a model without quantizers, and for one that cannot be traced
 ModelCheck inspect_qat_model(nn::Module& model, std::span<const Tensor> example_inputs = {});
 
 /// The same; prints the result on standard output.
 ///
 /// @param save_results  also writes it to `model_check_result.txt`
-/// @param out_dir       the folder of that file, made where there is none; the current one where it is empty
+/// @param out_dir       the folder of that file, made if missing; empty: the current one
 ModelCheck check_qat_model(nn::Module& model, std::span<const Tensor> example_inputs = {}, bool save_results = false,
                            const std::filesystem::path& out_dir = {});
 
 /// The five parts as Horizon's tool prints them.
 std::string to_string(const ModelCheck& check);
 
-/// "qint8" for int8: how Horizon's tools call a type of codes; float32 is called so.
+/// "qint8" for int8: Horizon's name for a type of codes; float32 keeps its name.
 std::string quantized_name(DType dtype);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -141,7 +141,7 @@ private:
         collect_leaves(model_, "", seen);
     }
 
-    // What stands below a leaf is the leaf's own affair.
+    // The modules below a leaf are the leaf's own affair.
     void collect_leaves(const nn::Module& module, const std::string& name, std::vector<const nn::Module*>& seen) {
         if (std::find(seen.begin(), seen.end(), &module) != seen.end()) return;
         seen.push_back(&module);

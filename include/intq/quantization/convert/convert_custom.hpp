@@ -13,8 +13,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// convert_fx(), and the FromObserved of each custom module.
 ///
-/// @throws Error naming an observed custom module whose type the configuration does not hold, or a preserved attribute
-///         that the model does not have
+/// @throws Error naming an observed custom module whose type the configuration lacks, or a preserved attribute that the
+///         model lacks
 QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& config);
 
 }  // namespace INTQ_HOSTED_ABI

@@ -25,19 +25,19 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// The forward pass of a prepared model in the target's integers, one operator at a time.
 ///
-/// The model is looked at once, when the simulation is made: its weights and scales are those of that moment. Each step
-/// is a program of its own, so that every value between two operators can be read; the codes are those of the whole
-/// program, whose fusions, layouts and memory plan change no bit.
+/// The model is read once, when the simulation is made: weights and scales are those of that moment. Each step is a
+/// separate program, so that every value between two operators can be read. The codes are the same as the whole
+/// program's, whose fusions, layouts and memory plan change no bit.
 ///
-/// A run keeps its values in the object, so threads need an object each.
+/// A run keeps its values in the object, so each thread needs its own object.
 class ExactSimulation {
 public:
-    /// Throws what convert_fx() and lower() throw.
+    /// Throws as convert_fx() and lower() do.
     ///
     /// @param table      kernels of the target that the model was prepared for
     /// @param max_batch  samples of one run
     ExactSimulation(PreparedModel& model, const kernels::KernelTable& table, index_t max_batch);
-    /// The same of a converted model.
+    /// The same for a converted model.
     ExactSimulation(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch);
 
     /// @param inputs  one float32 tensor for each input of the model, at most max_batch samples
@@ -50,11 +50,11 @@ public:
 
     /// A tensor of quantized() in the last run.
     const Tensor& tensor(int index) const { return value(index).tensor(); }
-    /// The same where an operator in float may have given a tuple.
+    /// The same, but an operator in float may have returned a tuple.
     const nn::Value& value(int index) const { return values_.at(static_cast<std::size_t>(index)); }
-    /// What a node of the prepared graph gave in the last run: codes, accumulators, or real values. An operator and the
-    /// quantizer behind it share their codes; a QuantStub passes real values on.
-    /// Throws for a node that has none of them, such as one in float that gives a tuple.
+    /// The value of a node of the prepared graph in the last run: codes, accumulators, or real values. An operator and
+    /// the quantizer behind it share their codes; a QuantStub passes real values on. Throws for a node without such a
+    /// value, such as one in float that returns a tuple.
     Tensor codes_of(const std::string& node) const;
     /// The same as real numbers, carrying their qparams: the node's value in the simulation, if that is a tensor.
     std::optional<Tensor> value_of(const std::string& node) const;
@@ -66,7 +66,7 @@ private:
     Tensor for_each_sample(const Tensor& constant) const;
 
     QuantizedGraph quantized_;
-    std::vector<std::shared_ptr<program::OwnedProgram>> programs_;  // by node; null for one in float
+    std::vector<std::shared_ptr<program::OwnedProgram>> programs_;  // by node; null for a node in float
     std::vector<nn::Value> values_;                                 // by tensor; tuples of operators in float
 };
 
@@ -74,7 +74,7 @@ private:
 std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized, const QuantizedNode& node,
                                                   const kernels::KernelTable& table, index_t max_batch);
 
-/// A float operator, which may give a tuple, or a custom module on the values of its inputs; nothing for a step that a
+/// A float operator, which may give a tuple, or a custom module on the values of its inputs; empty for a step that a
 /// program executes.
 ///
 /// @param value_of  an input as it is: real values or codes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// explain: what runs each step of a converted model, and why not in integers. Layer: quantization
+// explain: how each step of a converted model runs, and why not in integers. Layer: quantization
 // (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CONVERT_EXPLAIN_HPP
 #define INTQ_QUANTIZATION_CONVERT_EXPLAIN_HPP
@@ -37,7 +37,7 @@ struct Explanation {
     void check_strict() const;
 };
 
-/// Each step with its types, kernel and backend. Steps in float carry the reasons that prepare wrote down.
+/// Each step with its types, kernel and backend. Steps in float carry the reasons that prepare recorded.
 ///
 /// @param table   kernels of the target that the model was converted for, on the backend that is to run
 /// @param report  of the prepared model; without it the reasons of fallbacks are general
@@ -74,7 +74,7 @@ INTQ_INLINE bool Explanation::has_fallback() const {
 
 namespace detail {
 
-/// "s8" for int8: how labels of kernels say a type.
+/// "s8" for int8: a type in labels of kernels.
 INTQ_INLINE std::string label_of(DType dtype) {
     const std::string prefix = dtype == DType::float32 ? "f" : dtype == DType::uint8 ? "u" : "s";
     return prefix + std::to_string(8 * size_of(dtype));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// HybridModel: a converted model of which parts stay in float. Layer: quantization (docs/workflow.md section 4).
+// HybridModel: a converted model with parts that stay in float. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CONVERT_HYBRID_HPP
 #define INTQ_QUANTIZATION_CONVERT_HYBRID_HPP
 
@@ -18,15 +18,15 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Runs programs and what the host computes in turns: float operators, and custom modules.
+/// Alternates programs with steps on the host: float operators and custom modules.
 ///
-/// Neighbouring steps that a program can execute are one program. It runs here; check_deployable() says what keeps it
-/// from an accelerator.
+/// Neighbouring steps that a program can execute are one program. It runs here; check_deployable() reports the steps
+/// that no accelerator runs.
 ///
-/// Immutable, so any number of threads may run one object, as far as its custom modules allow it.
+/// Immutable, so any number of threads may run one object, if its custom modules allow it.
 class HybridModel {
 public:
-    /// Throws what lower() throws of the steps on codes.
+    /// Throws as lower() does for the steps on codes.
     ///
     /// @param table      kernels of the target that the model was converted for
     /// @param max_batch  samples that one run of a program holds
@@ -36,7 +36,7 @@ public:
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial) const;
     /// The same for one input and one output.
     ///
-    /// @throws Error for a model with another number of them
+    /// @throws Error for a model with a different number of inputs or outputs
     Tensor run(const Tensor& input, const Executor& executor = serial) const;
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
@@ -59,7 +59,8 @@ private:
     std::vector<Part> parts_;
 };
 
-/// Throws the Error that lists what a program cannot execute; a hybrid model is not deployable to an accelerator.
+/// Throws the Error that lists the steps that a program cannot execute; a hybrid model is not deployable to an
+/// accelerator.
 void check_deployable(const QuantizedGraph& quantized);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -105,7 +106,7 @@ INTQ_INLINE void check_deployable(const QuantizedGraph& quantized) {
 
 namespace detail {
 
-/// Whether a step is part of a constant in codes, which each program that reads it has as its own.
+/// Whether a step is part of a constant in codes, which each program that reads it has a copy of.
 INTQ_INLINE bool makes_constant(const QuantizedGraph& quantized, const QuantizedNode& node) {
     return is_constant_of_codes(quantized, node) || quantized_constant(quantized, node) != nullptr;
 }

@@ -24,14 +24,14 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A program, and the float operators behind it, where the model ends in some (a softmax).
+/// A program, and the float operators behind it if the model ends in some (a softmax).
 ///
 /// Immutable, so any number of threads may run one object.
 class LoweredModel {
 public:
-    /// A program without the converted model that it was made of.
+    /// A program without the converted model that it was made from.
     LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail);
-    /// @param quantized  what it was made of; not kept
+    /// @param quantized  the converted model; not kept
     /// @param tensors    see program_tensors()
     LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail,
                  const QuantizedGraph& quantized, std::vector<std::int32_t> tensors);
@@ -43,12 +43,12 @@ public:
                             runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.
     ///
-    /// @throws Error for a model with another number of them
+    /// @throws Error for a model with a different number of inputs or outputs
     Tensor run(const Tensor& images, const Executor& executor = serial, runtime::InstructionHook hook = {}) const;
 
     const program::OwnedProgram& program() const noexcept { return *program_; }
     std::shared_ptr<program::OwnedProgram> shared_program() const noexcept { return program_; }
-    /// Null where the program gives the model's output.
+    /// Null if the program computes the model's output.
     const std::shared_ptr<graph::GraphModule>& tail() const noexcept { return tail_; }
     /// For each tensor of the converted model the tensor of the program that holds its values; -1 for one that no
     /// instruction writes, because its readers find the codes where they are.
@@ -71,8 +71,8 @@ struct LoweringOptions {
 /// Lowers a converted model.
 ///
 /// Instructions have the qualified names and types of the modules that they come from. A linear layer behind a flatten
-/// reads the image itself. Throws for an operator that stays in float anywhere but at the end, naming it; and what the
-/// target or a kernel refuses, with the layer's name; and what find_image_inputs() refuses.
+/// reads the image itself. Throws for an operator that stays in float anywhere but at the end, naming it; for anything
+/// that the target or a kernel refuses, with the layer's name; and as find_image_inputs() does.
 ///
 /// @param table  kernels of the target that the model was converted for, on the backend that is to run
 LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, const LoweringOptions& options);
@@ -144,7 +144,7 @@ namespace detail {
 
 INTQ_INLINE bool is_float_step(const QuantizedNode& node) { return node.as<RealStep>() != nullptr; }
 
-/// The operators in float at the end of a model, as a model of their own; no nodes where there are none.
+/// The operators in float at the end of a model, as a separate model; without nodes if there are none.
 INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
     QuantizedGraph tail;
     std::set<int> made, read;

@@ -20,7 +20,7 @@ using RunFunction = std::function<void(nn::Module& prepared)>;
 
 /// A converted model: prepare_calibration_fx(), `run`, convert_fx().
 ///
-/// @throws Error as those do; for a `run` that shows no data to a quantizer, naming it
+/// @throws Error as those do; for a quantizer to which `run` shows no data, naming it
 QuantizedGraph quantize_fx(const nn::Module& model, const RunFunction& run, const QConfigMapping& mapping,
                            const arith::PolicyRecord& target, const PrepareOptions& options = {});
 

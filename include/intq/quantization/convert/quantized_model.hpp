@@ -22,19 +22,20 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A converted model that takes and gives real values, whatever runs it: a program, or programs and the host in turns.
+/// A converted model that takes and returns real values, whether it runs as one program, or as programs and host steps
+/// in turns.
 ///
-/// It is a leaf, so that it may stand in a slot of a float model, and a trace of that has one node for it. It computes
-/// on the executor of the thread that calls it. It has the properties of the model that was converted, and neither
-/// parameters nor buffers: save the state of the prepared model, and convert that again. It has no gradient.
+/// It is a leaf, so it may be in a slot of a float model, whose trace has one node for it. It computes on the executor
+/// of the thread that calls it. It has the properties of the model that was converted, and neither parameters nor
+/// buffers: save the state of the prepared model, and convert that again. It has no gradient.
 ///
 ///     const auto quantized = convert_fx(*prepared, table);
 ///     float_model->replace_child("backbone", quantized);
 ///
-/// The tools take it as it is: QuantAnalysis, ModelProfiler, the numeric suites and export_to_onnx().
+/// The tools accept it directly: QuantAnalysis, ModelProfiler, the numeric suites and export_to_onnx().
 ///
-/// Any number of threads may call one object, as far as the custom modules of a hybrid model allow it. Copies and
-/// clones share the programs.
+/// Any number of threads may call one object, if the custom modules of a hybrid model allow it. Copies and clones share
+/// the programs.
 ///
 /// Memory   the programs, and the steps that they were made of
 class QuantizedModel : public nn::Cloneable<QuantizedModel> {
@@ -45,7 +46,7 @@ public:
     /// @param max_batch  samples that one run of a program holds; a call may have any number
     /// @throws Error as lower() does
     QuantizedModel(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch = 1);
-    /// Of a program alone, without the steps that it was made of.
+    /// From only a program, without the steps that it was made from.
     explicit QuantizedModel(const LoweredModel& lowered);
     explicit QuantizedModel(const HybridModel& hybrid);
 
@@ -56,9 +57,9 @@ public:
     /// One tensor, or a tuple where the model has several outputs.
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
-    /// The steps that it was made of; null where it was made of a LoweredModel alone.
+    /// The steps that it was made from; null if it was made from only a LoweredModel.
     const std::shared_ptr<const QuantizedGraph>& quantized() const noexcept { return quantized_; }
-    /// What runs; null where the other one does.
+    /// The form that runs; null if it is the other one.
     const LoweredModel* lowered() const noexcept { return std::get_if<LoweredModel>(runs_.get()); }
     const HybridModel* hybrid() const noexcept { return std::get_if<HybridModel>(runs_.get()); }
 
@@ -73,7 +74,7 @@ private:
     std::size_t outputs_ = 1;
 };
 
-/// convert_fx() to a module: what the documents' convert_fx gives.
+/// convert_fx() to a module, like the documents' convert_fx.
 ///
 /// @param table  kernels of the target that the model was prepared for
 std::shared_ptr<QuantizedModel> convert_fx(PreparedModel& prepared, const kernels::KernelTable& table,

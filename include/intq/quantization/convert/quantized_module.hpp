@@ -21,13 +21,13 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Takes codes that carry their qparams, and gives such. A program is made at the first call with other qparams or
-/// shapes, and kept. A module that keeps the scale of its input computes real values in float.
+/// Takes and returns codes that carry their qparams. A program is made at the first call with new qparams or shapes,
+/// and kept. A module that keeps the scale of its input computes real values in float.
 ///
-/// A call changes the object: threads need a clone each.
+/// A call changes the object: each thread needs a clone.
 class QuantizedModule : public nn::Cloneable<QuantizedModule> {
 public:
-    /// @param prepared  what prepare_calibration() made of the module, calibrated; it is not changed
+    /// @param prepared  the module from prepare_calibration(), calibrated; it is not changed
     /// @param name      the module's qualified name, for messages
     QuantizedModule(const nn::Module& prepared, const arith::PolicyRecord& target, const kernels::KernelTable& table,
                     std::string name);
@@ -39,7 +39,7 @@ public:
     INTQ_INLINE nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
     const kernels::KernelTable& table() const noexcept { return *table_; }
 
-    /// The grid of the codes that the last call gave.
+    /// The grid of the codes that the last call returned.
     ///
     /// @throws Error before the first call
     const OwnedQParams& output_qparams() const { return last().output; }
@@ -49,18 +49,18 @@ public:
     const OwnedQParams& weight_qparams() const;
 
     bool has_weight() const;
-    /// The codes of the weight in the shape of the float layer's, carrying their grid: that of the last call, or before
-    /// any call that of the weight's quantizer, whose scale a call may raise.
+    /// The codes of the weight in the shape of the float layer's, with their grid from the last call. Before any call
+    /// the grid is the weight quantizer's, whose scale a call may raise.
     ///
     /// @throws Error for a module without a weight
     Tensor weight_codes() const;
     /// Real numbers; undefined for a module without a weight, and for a layer without a bias.
     Tensor bias() const;
-    /// output_qparams(), or before any call the grid of the output's quantizer, where there is one.
+    /// output_qparams(), or before any call the grid of the output's quantizer, if there is one.
     std::optional<OwnedQParams> known_output_qparams() const;
 
 private:
-    /// A program for one method and what its operands look like; without a program the codes pass as they are.
+    /// A program for one method and the form of its operands; without a program the codes pass unchanged.
     struct Compiled {
         std::string method;
         std::vector<Shape> shapes;  // with a batch of 1
@@ -130,7 +130,7 @@ INTQ_INLINE QuantizedModule::QuantizedModule(const nn::Module& prepared, const a
     if (plain_type_.rfind("qat.", 0) == 0) plain_type_ = plain_type_.substr(4);
     prepared_->set_attribute(detail::prepared_place, {});  // its calls are checked here
     const Quantizer* const quantizer = detail::output_quantizer(*prepared_);
-    // Of a FloatFunctional with methods on the grid of their input, the run says whether it needs one of its own.
+    // For a FloatFunctional with methods on the grid of their input, the run says whether it needs its own grid.
     if (quantizer != nullptr && !quantizer->has_qparams() && !prepared_->has_child("input_grid"))
         throw Error("convert: " + name_, "no data was seen by its quantizer; run the prepared model on data first");
     set_fake_quantize(*prepared_, FakeQuantState::validation);
@@ -198,7 +198,7 @@ INTQ_INLINE Tensor QuantizedModule::weight_codes() const {
     const auto* prepared = dynamic_cast<const PreparedWeight*>(prepared_.get());
     if (prepared == nullptr) throw Error(name_ + " (" + type_name() + ")", "it has no weight");
     DeployedWeight deployed = prepared->deployed(prepared->weight_qparams());
-    // A transposed convolution counts its channels on another axis than its program.
+    // A transposed convolution counts its channels on a different axis than its program.
     const bool was_called = programs_.last != nullptr && programs_.last->weight;
     if (was_called && programs_.last->weight->scales.size() == deployed.qparams.scales.size())
         deployed.qparams.scales = programs_.last->weight->scales;

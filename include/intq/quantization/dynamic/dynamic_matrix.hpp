@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// DynamicMatrix: the int8 weight of a linear product whose input is quantized when it comes. Layer: quantization
+// DynamicMatrix: the int8 weight of a linear product whose input is quantized as it arrives. Layer: quantization
 // (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP
@@ -18,17 +18,17 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// How a layer is quantized dynamically.
 struct DynamicQConfig {
-    bool per_channel = false;  // a scale for each output channel of the weight; PyTorch's default is one for all
+    bool per_channel = false;  // a scale for each output channel of the weight; PyTorch's default is one scale for all
     /// Codes 0 … 127 instead of 0 … 255: PyTorch's rule on x86 (its engines x86, fbgemm and onednn), whose kernels
-    /// without VNNI add pairs in 16 bits. Ours never do; the narrow range is for equal numbers.
+    /// without VNNI add pairs in 16 bits. Ours never do; the narrow range is only for equal results.
     bool reduce_range = true;
 };
 
-/// y = x · weight^T + bias, with x as codes that are made from its own range.
+/// y = x · weight^T + bias, with x quantized by its own range.
 ///
 /// Packed once; immutable afterwards, so that copies and threads may share one.
 ///
-/// Result   PyTorch's but for the last bits of a float; the same bytes on every backend
+/// Result   PyTorch's, except for the last bits of a float; the same bytes on every backend
 class DynamicMatrix {
 public:
     /// @param weight  (O, I), int8 codes that carry their qparams
@@ -44,7 +44,7 @@ public:
 
 private:
     using Target = target::fp32;
-    /// Sums over the codes, the zero point not taken off: (rows, O), int32.
+    /// Sums over the codes, without subtracting the zero point: (rows, O), int32.
     Tensor accumulate(const Tensor& codes) const;
 
     Tensor storage_, bias_;
@@ -130,7 +130,7 @@ INTQ_INLINE Tensor DynamicMatrix::operator()(const Tensor& x) const {
     throw_if_failed(range.update(flat.view<float, 2>()), "dynamic quantization of a tensor " + to_string(x.shape()));
     const auto [scale, zero_point] =
         value_or_throw(arith::dynamic_qparams(range.lowest()[0], range.highest()[0], quant_max_), "DynamicMatrix");
-    // PyTorch's codes are unsigned: ours are theirs less 128.
+    // PyTorch's codes are unsigned: ours are 128 lower.
     OwnedQParams qparams = OwnedQParams::per_tensor(scale, DType::int8);
     qparams.zero_points = {zero_point - 128};
     const Tensor sums = accumulate(quantize(flat, qparams, {}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Linear and LSTM whose weights are int8 and whose inputs are quantized when they come. Layer: quantization
+// Linear and LSTM whose weights are int8 and whose inputs are quantized as they arrive. Layer: quantization
 // (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP

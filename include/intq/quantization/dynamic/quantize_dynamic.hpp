@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// quantize_dynamic: int8 weights, and inputs that are quantized when they come. Layer: quantization
+// quantize_dynamic: int8 weights, and inputs that are quantized as they arrive. Layer: quantization
 // (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP
@@ -18,7 +18,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 using DynamicMaker = std::function<nn::ModulePtr(const nn::Module& module, const DynamicQConfig& qconfig)>;
 
-/// From a type of module to what makes its dynamic counterpart.
+/// From a type of module to the function that makes its dynamic counterpart.
 using DynamicMapping = std::map<std::string, DynamicMaker>;
 
 /// Linear, LinearReLU, LinearReLU6 and LSTM.
@@ -34,7 +34,7 @@ struct QuantizeDynamicOptions {
 /// A model whose layers of the mapping's types are quantized dynamically; no data is needed.
 ///
 /// The numbers are PyTorch's: a scale of an input from its range, by its formula, with codes 0 … 127 where
-/// reduce_range is set; weights symmetric by their range. The model's other modules are as they were.
+/// reduce_range is set; weights symmetric by their range. The model's other modules are unchanged.
 ///
 /// @throws Error for an entry of qconfig_spec that no module of the mapping matches, with the nearest names
 nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const QuantizeDynamicOptions& options = {});

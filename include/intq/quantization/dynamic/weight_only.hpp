@@ -20,7 +20,7 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 /// A layer, fused or not, whose weight is int8 codes with a scale for each output channel. It computes in float with
-/// the weight that the codes stand for: a quarter of the memory, and the float layer's time and that of dequantizing.
+/// the weight that the codes represent: it takes a quarter of the memory, and the float layer's time plus dequantizing.
 ///
 /// Buffers: weight (int8), weight_scale; the bias stays a parameter. Prepare leaves it in float.
 ///
@@ -55,7 +55,7 @@ public:
 };
 
 struct WeightOnlyOptions {
-    /// Types or qualified names of modules and whether they are quantized; what is not named is not. Empty: all.
+    /// Types or qualified names of modules and whether they are quantized; others are not. Empty: all.
     std::map<std::string, bool> spec{};
     bool inplace = false;
 };
@@ -122,7 +122,7 @@ INTQ_INLINE nn::ModulePtr weight_only_embedding(const nn::Module& module) {
     return table == nullptr ? nullptr : std::make_shared<WeightOnlyEmbedding>(*table);
 }
 
-/// The module with codes; null for one that has none or has them already.
+/// The module with codes; null for one without a weight, or with codes already.
 INTQ_INLINE nn::ModulePtr weight_only_of(const nn::Module& module) {
     if (module.type_name().rfind("weight_only.", 0) == 0) return nullptr;
     for (const auto make : {&weight_only_as<nn::Linear>, &weight_only_as<nn::Conv2d>, &weight_only_as<nn::Conv1d>,

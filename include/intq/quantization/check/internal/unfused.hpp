@@ -15,11 +15,11 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Nodes that a row of the table of fusions names, each read by the next alone. Quantizers between them are not among
-/// them. A module that several nodes call is the usual reason.
+/// Nodes that a row of the table of fusions names, each read only by the next. Quantizers between them are left out. A
+/// module that several nodes call is the usual reason.
 using UnfusedGroup = std::vector<const graph::Node*>;
 
-/// The groups in the order of their first nodes, each as long as the table allows. A node stands in one group.
+/// The groups in the order of their first nodes, each as long as the table allows. A node is in at most one group.
 ///
 /// @param fused_add  whether the target adds inside the accumulator: PolicyRecord::fused_add
 std::vector<UnfusedGroup> find_unfused(graph::GraphModule& model, bool fused_add);
@@ -28,7 +28,7 @@ namespace detail {
 
 /// The nodes that read a value, seen through quantizers and Identity.
 std::vector<const graph::Node*> readers_of(const graph::Node& node, nn::Module& root);
-/// Whether a node hands its first input on: a quantizer, or Identity.
+/// Whether a node passes its first input on: a quantizer, or Identity.
 bool passes_value(const graph::Node& node, nn::Module& root);
 
 }  // namespace detail
@@ -67,14 +67,14 @@ INTQ_INLINE std::vector<const graph::Node*> readers_of(const graph::Node& node, 
             readers.push_back(user);
             continue;
         }
-        // A quantizer on the grid of an operator's input reads that too, and hands on its first argument alone.
+        // A quantizer on the grid of an operator's input reads that too, but passes on only its first argument.
         if (user->inputs().front() != &node) continue;
         for (const graph::Node* reader : readers_of(*user, root)) readers.push_back(reader);
     }
     return readers;
 }
 
-/// The operators that a node stands for in the rows of fusions, where relu is relu6 too, whatever prepare made of its
+/// The operators of a node in terms of the fusion rows, where relu also means relu6, whatever prepare made of its
 /// module: one, or a batch norm with its relu; none for a layer that has a group fused into it.
 INTQ_INLINE std::vector<std::string> operators_of(const graph::Node& node, nn::Module& root) {
     const auto* layer = dynamic_cast<const nn::Weighted*>(graph::module_of(node, root));
@@ -90,7 +90,7 @@ INTQ_INLINE std::vector<std::string> operators_of(const graph::Node& node, nn::M
     return operators;
 }
 
-/// The node that alone reads another one, where its operators come next in a row, from `at` on; null elsewhere.
+/// The only reader of a node, if its operators come next in a row, from `at` on; null otherwise.
 INTQ_INLINE const graph::Node* next_in_group(const graph::Node& node, const FusionRow& row, std::size_t at,
                                              nn::Module& root) {
     const auto readers = readers_of(node, root);
@@ -116,7 +116,7 @@ INTQ_INLINE UnfusedGroup match_row(const FusionRow& row, const graph::Node& firs
     return group;
 }
 
-/// A batch norm counts axis 1, which are the features of a linear layer on (N, C) alone.
+/// A batch norm counts axis 1, which holds the features of a linear layer only on (N, C).
 INTQ_INLINE bool is_norm_of_other_axis(const FusionRow& row, const graph::Node& first) {
     const graph::OutputInfo& output = first.outputs()[0];
     return row.operators.front() == "linear" && row.operators[1] == "batch_norm1d" && output.dtype != DType::none &&

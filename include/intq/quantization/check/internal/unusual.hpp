@@ -19,21 +19,21 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What lies on the edges of a prepared graph: codes of a type, accumulators (int32) or real values.
+/// The values on the edges of a prepared graph: codes of a type, accumulators (int32) or real values.
 class PreparedEdges {
 public:
-    /// The model must outlive this, and stay as it is.
+    /// The model must outlive this, and not change.
     explicit PreparedEdges(graph::GraphModule& model);
 
     /// Of what a node gives itself.
     DType dtype_of(const graph::Node& node) const { return dtypes_.at(&node); }
-    /// Of what its readers see: behind its output quantizer, if it has one.
+    /// The type that its readers see: behind its output quantizer, if it has one.
     DType dtype_behind(const graph::Node& node) const;
-    /// The quantizer that alone reads a node, or the relu that alone reads it; null where there is none.
+    /// The quantizer that is the only reader of a node, or of its relu that is its only reader; null if there is none.
     const Quantizer* output_quantizer(const graph::Node& node) const;
-    /// Whether a node is one that tables list: no quantizer, no Identity, no input, output or tensor of the model.
+    /// Whether a node is one that tables list: not a quantizer, Identity, input, output or tensor of the model.
     bool is_operator(const graph::Node& node) const;
-    /// Whether all that a node reads comes from behind a DeQuantStub, or from an input that no QuantStub took.
+    /// Whether all inputs of a node come from behind a DeQuantStub, or from an input that no QuantStub took.
     bool is_outside(const graph::Node& node) const { return outside_.count(&node) != 0; }
     const QuantizedOperator& row_of(const graph::Node& node) { return operators_.of(node); }
     graph::GraphModule& model() const noexcept { return model_; }
@@ -50,7 +50,7 @@ private:
 /// The messages about an operator.
 std::vector<std::string> unusual_of(const graph::Node& node, PreparedEdges& edges);
 
-/// Channels of a layer's weight, or of a batch norm, that give next to nothing, or far more than most.
+/// Channels of a layer's weight, or of a batch norm, that are almost 0, or far above most others.
 struct ChannelOutliers {
     std::vector<index_t> dead;  // at most a millionth of the median
     std::vector<index_t> huge;  // at least a hundred times the median
@@ -156,7 +156,7 @@ INTQ_INLINE ChannelOutliers find_channel_outliers(std::vector<float> magnitudes)
 
 namespace detail {
 
-/// What a batch norm multiplies its channels by.
+/// The factors of a batch norm on its channels.
 INTQ_INLINE std::vector<float> factors_of(const nn::BatchNorm& norm) {
     const auto gamma = norm.tensor("weight").flat<float>(), variance = norm.tensor("running_var").flat<float>();
     std::vector<float> factors(gamma.size());
@@ -211,7 +211,7 @@ INTQ_INLINE void note_output(const graph::Node& node, PreparedEdges& edges, std:
         role == Role::quant_stub || role == Role::weighted || role == Role::own_output || role == Role::cat;
     const Quantizer* quantizer = edges.output_quantizer(node);
     const bool gives_accumulator = edges.dtype_of(node) == DType::int32 && feeds_dequant_only(node, edges);
-    // A layer in float hands real values on, which another one may quantize.
+    // A layer in float passes real values on, which another one may quantize.
     const bool in_float =
         role == Role::weighted && dynamic_cast<const PreparedWeight*>(graph::module_of(node, edges.model())) == nullptr;
     if (has_output && (quantizer == nullptr || in_float) && !gives_accumulator && !edges.is_outside(node))
@@ -260,7 +260,7 @@ INTQ_INLINE void note_frozen_norm(const graph::Node& node, nn::Module& root, std
         messages.emplace_back("Batch norm that no layer takes is frozen");
 }
 
-/// A value that a relu cut off, and that nobody but an add reads: conv-add-relu would be one operator.
+/// A value that a relu cut off, and that only an add reads: conv-add-relu would be one operator.
 INTQ_INLINE void note_relu_before_add(const graph::Node& node, PreparedEdges& edges,
                                       std::vector<std::string>& messages) {
     nn::Module& root = edges.model();
