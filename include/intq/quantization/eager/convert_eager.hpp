@@ -19,8 +19,9 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 struct ConvertModulesOptions {
-    /// What takes the place of a prepared module, by its type ("qat.Conv2d", "QuantStub", a custom one): a module on
-    /// codes where a quantizer stands behind the prepared one, whose qparams it is given. Above the library's own.
+    /// The replacement of a prepared module, by its type ("qat.Conv2d", "QuantStub", a custom one): a module on codes
+    /// if a quantizer is behind the prepared one; it receives the quantizer's qparams. Takes precedence over the
+    /// library's own.
     std::map<std::string, FromObserved> mapping{};
     bool inplace = false;        // false converts a clone
     bool remove_qconfig = true;  // removes the qconfigs that modules carry
@@ -31,7 +32,7 @@ struct ConvertModulesOptions {
 ///
 /// Its forward is the user's own. On codes it may call the functions of the library that only move values: flatten,
 /// reshape, permute, transpose, slice, chunk, and pad with 0. A call that a layer cannot compute is an Error that names
-/// the layer, or the function. Its state_dict() holds neither weights nor scales of what was quantized. To store a
+/// the layer, or the function. Its state_dict() holds neither weights nor scales of quantized modules. To store a
 /// model, save the state_dict() of the prepared one. To restore it, prepare the same model in the same way, load the
 /// state, and convert.
 ///
@@ -41,15 +42,15 @@ struct ConvertModulesOptions {
 nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::KernelTable& table,
                       const ConvertModulesOptions& options = {});
 
-/// Prepare, run, convert in one call; the qconfigs are those of the mapping and of the modules.
+/// Prepare, run, convert in one call; the qconfigs come from the mapping and the modules.
 ///
 /// @param run  shows data to the prepared model
-/// @throws Error as those do: where neither has a qconfig, because nothing would be quantized
+/// @throws Error as these do; where neither has a qconfig, because nothing would be quantized
 nn::ModulePtr quantize(const nn::ModulePtr& model, const std::function<void(nn::Module&)>& run,
                        const QConfigMapping& mapping, const kernels::KernelTable& table,
                        const PrepareModulesOptions& options = {});
 
-/// The same with the data as an argument of its own: eval_fn(prepared, data).
+/// The same with the data as a separate argument: eval_fn(prepared, data).
 template <class EvalFunction, class Data>
 nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, const Data& data,
                        const QConfigMapping& mapping, const kernels::KernelTable& table,
@@ -114,7 +115,7 @@ private:
     std::string name_;
 };
 
-/// What a FromObserved makes of a module, with the quantizer behind it where there is one.
+/// Applies a FromObserved to a module, with the quantizer behind it if there is one.
 INTQ_INLINE nn::ModulePtr converted_by(const FromObserved& make, const std::string& name, const nn::ModulePtr& module,
                                        const arith::PolicyRecord& target) {
     const std::string where = "convert: " + name + " (" + module->type_name() + ")";

@@ -22,18 +22,18 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What takes the places of modules, in their order.
+/// The replacements of modules, in their order.
 using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<nn::ModulePtr>& modules)>;
 
 /// The rows of fusion_table(), and those of the caller before them. The first module becomes the fused one, the others
-/// Identity. Where an add (a FloatFunctional) is in the row, the fused one stands in its place and takes its calls,
-/// with the convolution on either side.
+/// Identity. If an add (a FloatFunctional) is in the row, the fused one takes its place and its calls, with the
+/// convolution on either side.
 ///
 /// @throws Error for modules that no row fuses, naming their operators; for a batch norm in training
 std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
                                               const std::vector<FusionRow>& more_rows = {});
 
-/// Makes one module of several; it stands in the slot of the first, and the others become Identity.
+/// Makes one module from several; it takes the slot of the first, and the others become Identity.
 using FuserMethod = std::function<nn::ModulePtr(const std::vector<nn::ModulePtr>& modules)>;
 
 /// The documents' fuse_custom_config.
@@ -42,18 +42,18 @@ struct FuseCustomConfig {
     ///
     ///     {{{"Conv2d", "BatchNorm2d"}, fuse_conv_bn}}
     std::map<std::vector<std::string>, FuserMethod> additional_fuser_method_mapping{};
-    /// A list that nothing fuses stays as it is, as in PyTorch. Otherwise it is an Error.
+    /// A list that nothing fuses is left unchanged, as in PyTorch. Otherwise it is an Error.
     bool leave_others_unchanged = false;
 };
 
-/// Which modules are fused, by their qualified names: one list, or several. A braced list means what it says, however
-/// many names it has.
+/// Which modules are fused, by their qualified names: one list, or several. A braced list is one list, however many
+/// names it has.
 ///
 ///     {"conv1", "relu1"}                                   one list
 ///     {{"conv1", "bn1", "relu1"}, {"fc", "relu2"}}         two lists
 class ModulesToFuse {
 public:
-    /// A name: text, and never a pair of pointers into one, which two literals in braces would be for std::string.
+    /// A name: text, never a pair of pointers into one, which std::string would make of two literals in braces.
     struct Name {
         template <std::convertible_to<std::string_view> Text>
         Name(const Text& name) : text(std::string_view(name)) {}  // NOLINT: a list of names is written in braces
@@ -86,20 +86,20 @@ private:
 ///     fuse_modules(model, {"conv1", "bn1", "relu1"})
 ///     fuse_modules(model, {{"conv1", "bn1", "relu1"}, {"fc", "relu2"}})
 ///
-/// The fused module has the own qconfig of the first; the output quantizer will be that of the last.
+/// The fused module has the own qconfig of the first; the output quantizer will be the last one's.
 ///
 /// @param inplace  false: in a clone, which is returned; true: where a list is refused, no list is fused
-/// @param fuser    in place of fuse_known_modules(), for what the configuration does not fuse
+/// @param fuser    in place of fuse_known_modules(), for lists that the configuration does not fuse
 nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const ModulesToFuse& modules_to_fuse, bool inplace = false,
                            const ModuleFuser& fuser = {}, const FuseCustomConfig& custom = {});
 
-/// Identity in the place of a layer that is fused into an add: it remembers what passed, so that the add knows which of
-/// its operands that is. A trace goes through it, and leaves no node.
+/// Identity in the place of a layer that is fused into an add: it remembers the value that passed, so that the add
+/// knows which operand it is. A trace goes through it, and leaves no node.
 class FusedInput : public nn::Cloneable<FusedInput, nn::Identity> {
 public:
     bool is_leaf() const override { return false; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
-    /// What passed since the last call, a tensor or a proxy; none when nothing did.
+    /// The value that passed since the last call, a tensor or a proxy; none if nothing did.
     nn::Value take() { return std::exchange(passed_, nn::Value()); }
 
 private:
@@ -186,7 +186,7 @@ INTQ_INLINE nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::
 
 namespace detail {
 
-/// The name that graph/operators.hpp gives to a call of the module alone; an add for a FloatFunctional.
+/// The name of a call of only this module in graph/operators.hpp; an add for a FloatFunctional.
 INTQ_INLINE std::string operator_of_module(const nn::Module& module) {
     if (const auto* weighted = dynamic_cast<const nn::Weighted*>(&module)) return weighted->operator_name();
     if (dynamic_cast<const nn::FloatFunctional*>(&module) != nullptr) return "add";
@@ -215,7 +215,7 @@ INTQ_INLINE const FusionRow* find_fusion(const graph::OperatorSequence& sequence
     return nullptr;
 }
 
-/// The fused module in the place of one, Identity in those of the others.
+/// The fused module in the place of one, Identity in the places of the others.
 INTQ_INLINE std::vector<nn::ModulePtr> with_identities(const nn::ModulePtr& fused, std::size_t at, std::size_t count) {
     std::vector<nn::ModulePtr> result;
     for (std::size_t i = 0; i < count; ++i) result.push_back(i == at ? fused : std::make_shared<nn::Identity>());
@@ -245,7 +245,7 @@ INTQ_INLINE std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::
 
 namespace detail {
 
-/// What takes the places of the modules; nothing for a list that stays as it is.
+/// The replacements of the modules; empty for a list that is left unchanged.
 INTQ_INLINE std::optional<std::vector<nn::ModulePtr>> fused_list(const std::vector<nn::ModulePtr>& modules,
                                                                  const ModuleFuser& fuser,
                                                                  const FuseCustomConfig& custom) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// prepare_calibration and prepare_qat: quantizers behind the modules of a model, without a graph. Long because what
-// takes a module's place and what stands behind it is one decision. Layer: quantization (docs/workflow.md section 4).
+// prepare_calibration and prepare_qat: quantizers behind the modules of a model, without a graph. Long because a
+// module's replacement and the quantizer behind it are one decision. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_EAGER_PREPARE_EAGER_HPP
 #define INTQ_QUANTIZATION_EAGER_PREPARE_EAGER_HPP
 
@@ -19,46 +19,46 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 struct PrepareModulesOptions {
-    /// What takes the place of a float module, by its type: a layer with weights, which then gets its quantizers; a
-    /// layer that has its weight quantizer; or any other module, which gets a quantizer behind it and whose integer
-    /// form ConvertModulesOptions::mapping knows. own_qconfig() of the module that the function is given is the one in
-    /// force.
+    /// The replacement of a float module, by its type: a layer with weights, which then gets its quantizers; a layer
+    /// with its weight quantizer; or any other module, which gets a quantizer behind it and whose integer form
+    /// ConvertModulesOptions::mapping provides. own_qconfig() of the function's argument is the qconfig in force.
     std::map<std::string, FromFloat> mapping{};
-    bool inplace = false;  // false: a clone is prepared; true: what throws leaves the model as it was
+    bool inplace = false;  // false: a clone is prepared; true: an exception leaves the model as it was
     /// The inputs of each cat take its quantizer, so that none is requantized (unify_cat_scales()). The forward must be
     /// one that a trace can follow.
     bool optimize_graph = false;
     Compatibility compatibility = Compatibility::horizon;
-    bool strict = false;                // a layer with a qconfig that has no integer form is an error
-    PrepareCustomConfig custom{};       // its part on tracing is not read
-    QATMode qat_mode = get_qat_mode();  // of batch norms that no layer takes, and of those that fused layers keep
+    bool strict = false;                // a layer with a qconfig but no integer form is an error
+    PrepareCustomConfig custom{};       // its tracing part is ignored
+    QATMode qat_mode = get_qat_mode();  // for batch norms that no layer takes, and those that fused layers keep
     bool hybrid = false;                // the modules of hybrid_dict stay in float, between the user's own stubs
     HybridDict hybrid_dict{};
     int verbose = 0;  // 1: prepare_qat prints what check_qat_model() finds
 };
 
-/// A model with a quantizer behind each module that will give codes, as its child activation_post_process: QuantStub,
+/// A model with a quantizer behind each module that will return codes, as its child activation_post_process: QuantStub,
 /// layers with weights, FloatFunctional, pools that average. The quantizers observe (FakeQuantState::calibration).
-/// Behind what keeps the scale of its input, but not its values, stands the child input_grid: ReLU6, Upsample, and the
-/// averages of a target that divides codes (AvgPool2d, AdaptiveAvgPool2d, FloatFunctional's mean). It rounds to the
-/// grid of that input, or to one of its own, as is chosen when calibration ends (GridChoiceFakeQuantize).
+/// Modules that keep the scale of their input, but not its values, have the child input_grid instead: ReLU6, Upsample,
+/// and the averages of a target that divides codes (AvgPool2d, AdaptiveAvgPool2d, FloatFunctional's mean). It rounds to
+/// the grid of that input or to its own, as chosen when calibration ends (GridChoiceFakeQuantize).
 ///
-/// The model's own forward says what follows what, so it must hold the stubs, and use FloatFunctional for what has no
-/// module. A layer whose qconfig has no output quantizer gives its accumulator, which a DeQuantStub must read. What has
-/// no qconfig stays in float. A batch norm that was not fused is one that no layer takes
+/// The model's own forward defines the order, so it must hold the stubs, and use FloatFunctional for operators without
+/// a module. A layer whose qconfig has no output quantizer returns its accumulator, which a DeQuantStub must read.
+/// Modules without a qconfig stay in float. A batch norm that was not fused is one that no layer takes
 /// (PrepareModulesOptions::qat_mode).
 ///
-/// What convert or a run of the converted model would refuse is refused with the name of the layer and the rows of the
-/// target's constraint table: here what the type and the qconfig of a layer say, and by the first call of a layer on
-/// codes what its arguments, types and shapes say. So is what stays in float where codes reach it.
+/// Anything that convert or a run of the converted model would refuse is refused early, with the name of the layer and
+/// the rows of the target's constraint table. The type and the qconfig of a layer are checked here; its arguments,
+/// types and shapes are checked by its first call on codes. A module that stays in float is refused there too, if codes
+/// reach it.
 ///
-/// @param mapping  by name and type of modules; the qconfigs that modules carry (set_qconfig()) stand above it
+/// @param mapping  by name and type of modules; the qconfigs that modules carry (set_qconfig()) take precedence
 /// @throws Error for a model that is prepared already; for a key of the mapping that matches nothing; where no module
 /// has a qconfig, because nothing would be quantized
 nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                   const arith::PolicyRecord& target, const PrepareModulesOptions& options = {});
-/// For modules that carry their qconfigs. Where none does, with get_default_qconfig_mapping() of the target; for
-/// training below, get_default_qat_qconfig_mapping().
+/// For modules that carry their qconfigs. If none does, with get_default_qconfig_mapping() of the target; for training
+/// below, get_default_qat_qconfig_mapping().
 nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                   const PrepareModulesOptions& options = {});
 
@@ -129,7 +129,7 @@ INTQ_INLINE void remove_qconfig(nn::Module& model) {
 
 namespace detail {
 
-/// Says what takes the place of each module; the quantizers behind them are put in at the end.
+/// Chooses the replacement of each module; the quantizers behind them are put in at the end.
 class ModulePreparer {
 public:
     ModulePreparer(const QConfigMapping& mapping, const arith::PolicyRecord& target,
@@ -172,7 +172,7 @@ public:
                 throw_unmatched_key("prepare: mapping", type, {}, {types.begin(), types.end()});
     }
 
-    // Where qconfigs are the reason that nothing has a quantizer.
+    // For qconfigs that leave the model without a quantizer.
     void refuse_nothing() const {
         if (is_any_quantized_ || without_qconfig_.empty()) return;
         throw Error("prepare: " + without_qconfig_,
@@ -212,13 +212,13 @@ private:
         return in_float(name, module);
     }
 
-    // Modules that the library knows do not take codes. What a user's leaf does with them is its own affair.
+    // Modules that the library knows do not take codes. A user's leaf decides for itself.
     nn::ModulePtr in_float(const std::string& name, const nn::ModulePtr& module) {
         const auto& rows = graph::operator_spellings;
         const auto spells = [&](const graph::OperatorSpelling& row) {
             return row.op == graph::Op::call_module && row.key == module->type_name();
         };
-        // A fused batch norm has a name that is spelled nowhere.
+        // A fused batch norm has a name that appears nowhere.
         const bool is_known = dynamic_cast<const nn::BatchNorm*>(module.get()) != nullptr ||
                               std::any_of(std::begin(rows), std::end(rows), spells);
         const Role role = SingleCall(module, "forward").row().role;
@@ -228,7 +228,7 @@ private:
         return module;
     }
 
-    // The scale of the input stays, or is chosen when calibration ends.
+    // The input's scale stays, or the scale is chosen when calibration ends.
     nn::ModulePtr sharing(const std::string& name, const nn::ModulePtr& module, const QuantizedOperator& row,
                           const graph::Node& node, const FusedChoice& choice) {
         if (row.make_step != nullptr) place(name, module, true);
@@ -239,7 +239,7 @@ private:
         return module;
     }
 
-    // The quantizer of an operator that keeps its input's grid: one that chooses where keeping can cost anything.
+    // The quantizer of an operator that keeps its input's grid: one that chooses if keeping can cost anything.
     nn::ModulePtr grid_behind(const std::string& name, const QuantizedOperator& row, const graph::Node& node,
                               const nn::Module* module, const FusedChoice& choice) const {
         const std::optional<QConfig> qconfig = choice.qconfig();
@@ -269,7 +269,7 @@ private:
         return observed(name, module, choice);
     }
 
-    // What the type and the qconfig of a module say, whatever it is called with.
+    // Checks the type and the qconfig of a module, independently of its calls.
     void check_layer(const std::string& name, const graph::Node& node, const nn::Module& module,
                      const QuantizedOperator& row, const QConfig& qconfig) const {
         if (!qconfig.output || row.kind == OpKind::none) return;
@@ -285,7 +285,7 @@ private:
         }
     }
 
-    // An entry that switches quantization off has its effect here.
+    // An entry that switches quantization off takes effect here.
     FusedChoice choice_of(const std::string& name, const nn::Module& module) const {
         const nn::FusedMember whole{name, module.type_name(), ""};
         std::vector<nn::FusedMember> members{whole};
@@ -322,7 +322,7 @@ private:
         return observed(name, made, choice);
     }
 
-    // A module that a mapping or a custom configuration made knows itself what it does with codes.
+    // A module that a mapping or a custom configuration made decides itself about codes.
     static bool computes_by_table(const nn::ModulePtr& module) {
         if (is_observed_custom(*module)) return false;
         if (dynamic_cast<const nn::FloatFunctional*>(module.get()) != nullptr) return true;
@@ -340,7 +340,7 @@ private:
             layer->set_hands_out_accumulator();
         if (!qconfig->output) return module;
         const auto quantizer = make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility);
-        // Only what a layer computed may be rounded in place; a stub gives the caller's own tensor.
+        // Only values that a layer computed may be rounded in place; a stub returns the caller's own tensor.
         const bool computes = dynamic_cast<nn::Weighted*>(module.get()) != nullptr ||
                               dynamic_cast<nn::FloatFunctional*>(module.get()) != nullptr;
         if (!computes) quantizer->set_in_place(false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// fuse_fx: makes one module of the operators that the table of fusions names. Layer: quantization
-// (docs/workflow.md section 4).
+// fuse_fx: fuses the operators in the table of fusions into one module. Layer: quantization (docs/workflow.md section
+// 4).
 #ifndef INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
 
@@ -26,16 +26,16 @@ struct FuseOptions {
     bool fused_relu6 = true;             // of the library's rows; PyTorch has none with relu6
 };
 
-/// What was fused, and what could not be.
+/// Fused operators, and those that could not be fused.
 struct FuseReport {
     struct Fused {
-        std::string module;     // qualified name of the slot, that of the first operator
+        std::string module;     // qualified name of the slot, which is the first operator's
         std::string type;       // of the new module
         std::string operators;  // "conv2d-batch_norm2d-relu"
     };
     struct Blocked {
         std::string node;       // where the chain breaks
-        std::string operators;  // what would have been fused
+        std::string operators;  // the operators that would have been fused
         std::string reason;
     };
     std::vector<Fused> fused;
@@ -44,15 +44,14 @@ struct FuseReport {
 
 /// Fuses in a clone of the model.
 ///
-/// Matching starts at the last node and walks back, longest sequences first. The new module stands in the slot of the
-/// first operator; the slots of the others become Identity where nothing else calls them. Where an add
-/// reads two convolutions, the convolution of the first argument is fused, and the output of the other one is an
-/// ordinary quantized tensor. A call of FloatFunctional::add_relu becomes an add and a relu first, which is how PyTorch
-/// traces it.
+/// Matching starts at the last node and walks back, longest sequences first. The new module takes the slot of the first
+/// operator; the slots of the others become Identity if nothing else calls them. If an add reads two convolutions, the
+/// convolution of the first argument is fused, and the output of the other one is an ordinary quantized tensor. A call
+/// of FloatFunctional::add_relu becomes an add and a relu first, which is how PyTorch traces it.
 ///
 /// @param model   traced first, unless it is a GraphModule; must be in evaluation where a batch norm is folded
-/// @param report  optional; a chain that only a shared module, a second reader, a constant operand or the target breaks
-///                is reported with the reason
+/// @param report  optional; reports with the reason each chain that only a shared module, a second reader, a constant
+///                operand or the target breaks
 std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, const FuseOptions& options = {},
                                             FuseReport* report = nullptr);
 
@@ -62,11 +61,11 @@ void fuse_in_place(graph::GraphModule& model, const FuseOptions& options = {}, F
 /// A clone of the model as a GraphModule; traced, unless it is one.
 std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model, const graph::TraceOptions& options = {});
 
-/// What a qconfig mapping needs to know of a node.
+/// A node as a qconfig mapping sees it.
 nn::FusedMember member_of(const graph::Node& node, nn::Module& root);
 
-/// A call of FloatFunctional::add_relu becomes an add and a relu. The relu belongs to the same module, so that its
-/// entries in a qconfig mapping stand for both.
+/// A call of FloatFunctional::add_relu becomes an add and a relu. The relu belongs to the same module, so its entries
+/// in a qconfig mapping apply to both.
 void split_add_relu(graph::GraphModule& model);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -118,7 +117,7 @@ public:
           names_(model),
           report_(report),
           keep_batch_norm_(options.keep_batch_norm) {
-        // Longest first; of one length, the user's before the library's, each in the order of its table.
+        // Longest first; at equal length, the user's before the library's, each in the order of its table.
         std::size_t longest = 0;
         for (const auto* rows : {&options.more_rows, &fusion_table()})
             for (const FusionRow& row : *rows) longest = (std::max)(longest, row.operators.size());
@@ -162,7 +161,7 @@ private:
             }
     }
 
-    // A layer that is broadcast to the other operand of its add gives less than the fused layer would.
+    // A layer that is broadcast to the other operand of its add has a smaller output than the fused layer would.
     static std::optional<graph::Obstacle> add_of_other_shape(const FusionRow& row, const graph::Match& match) {
         const auto found = std::find(row.operators.begin(), row.operators.end(), "add");
         if (found == row.operators.end()) return std::nullopt;
@@ -173,7 +172,7 @@ private:
             node, "the layer's output " + to_string(layer.shape) + " is broadcast to " + to_string(sum.shape)};
     }
 
-    // A batch norm behind a linear layer counts axis 1, which are the layer's features on (N, C) alone.
+    // A batch norm behind a linear layer counts axis 1, which holds the layer's features only on (N, C).
     std::optional<graph::Obstacle> norm_of_other_axis(const FusionRow& row, const graph::Match& match) const {
         const auto found = std::find(row.operators.begin(), row.operators.end(), "batch_norm1d");
         if (row.operators.front() != "linear" || found == row.operators.end()) return std::nullopt;
@@ -190,7 +189,7 @@ private:
                                    (known ? " of " + to_string(output.shape) : std::string())};
     }
 
-    // The same break stops longer and shorter sequences; the longest one says it.
+    // The same break stops longer and shorter sequences; the longest one reports it.
     void report(const FusionRow& row, const graph::Obstacle& obstacle) {
         for (const auto& known : report_.blocked)
             if (known.node == obstacle.node->name() && known.reason == obstacle.reason) return;
@@ -253,7 +252,7 @@ private:
     graph::OperatorNames names_;
     FuseReport& report_;
     bool keep_batch_norm_;
-    std::vector<const FusionRow*> rows_, with_add_;  // the latter where the target has no fused add
+    std::vector<const FusionRow*> rows_, with_add_;  // the latter if the target has no fused add
     std::set<const graph::Node*> gone_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of fusions: which operators in a row become one, and what replaces them. Adding a fusion is adding a row.
-// Layer: quantization (docs/workflow.md section 4, docs/design.md section 6).
+// The table of fusions: which operators in a row become one, and what replaces them. To add a fusion, add a row. Layer:
+// quantization (docs/workflow.md section 4, docs/design.md section 6).
 #ifndef INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP
 
@@ -19,8 +19,8 @@ inline namespace INTQ_HOSTED_ABI {
 struct FusedOperator {
     std::string name;    // operator name of graph/operators.hpp
     nn::Module* module;  // null for a function
-    /// Of a batch norm: whether it becomes the child "bn" of the fused layer, where it goes on learning, instead of
-    /// being folded into the weight.
+    /// For a batch norm: whether it becomes the child "bn" of the fused layer and goes on learning, instead of being
+    /// folded into the weight.
     bool keeps_norm = false;
 };
 
@@ -34,7 +34,7 @@ struct FusionRow {
 
 /// The library's rows, longest sequences first: convolutions and transposed convolutions in one, two and three
 /// dimensions, and linear, each with bn, relu, bn-relu, add, bn-add, add-relu, bn-add-relu; a batch norm with relu;
-/// relu stands for relu and relu6.
+/// relu means relu or relu6.
 const std::vector<FusionRow>& fusion_table();
 
 }  // namespace INTQ_HOSTED_ABI
@@ -70,7 +70,7 @@ template <class Norm> nn::ModulePtr make_fused_norm(const std::vector<FusedOpera
     return std::make_shared<nn::FusedBatchNorm<Norm>>(*norm, activation_of(operators[1]));
 }
 
-/// Layer is Conv2d or Linear; what follows it in the sequence says the rest.
+/// Layer is Conv2d or Linear; the rest of the sequence decides the fusion.
 template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>& operators) {
     const auto* first = dynamic_cast<const Layer*>(operators[0].module);
     if (first == nullptr) throw Error("the first operator is not the layer that its name says");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// BatchNormConv2d: a batch norm that no layer takes, as the depthwise convolution that it is in evaluation; and its
+// BatchNormConv2d: a batch norm that no layer takes, as the equivalent depthwise convolution in evaluation; and its
 // prepared form, which trains it as a batch norm. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_MODULES_BATCH_NORM_CONV_HPP
 #define INTQ_QUANTIZATION_MODULES_BATCH_NORM_CONV_HPP
@@ -18,11 +18,12 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// An evaluated batch norm as the depthwise convolution that it is:
+/// An evaluated batch norm as the equivalent depthwise convolution:
 ///
 ///     y[c] = x[c] · gamma[c] / sqrt(var[c] + eps) + (beta[c] - mean[c] · gamma[c] / sqrt(var[c] + eps))
 ///
-/// Its integers are a convolution's, whose window is one pixel and whose codes are the largest, one scale a channel.
+/// Its integers are those of a convolution whose window is one pixel and whose codes are the largest, with one scale
+/// per channel.
 ///
 /// QATMode::fuse_bn folds the batch norm, which is then frozen; weight and bias are parameters. The other modes keep it
 /// as the child "bn" behind a weight of ones, which is a buffer, until fold_batch_norms() folds it.
@@ -35,24 +36,24 @@ public:
     /// A kept batch norm takes the input itself.
     INTQ_INLINE Tensor apply(const Tensor& x, const Tensor& weight) const override;
     INTQ_INLINE void remove_norm() override;
-    /// Refuses a weight of ones that is none.
+    /// Refuses a weight of ones whose values are not 1.
     INTQ_INLINE void tensors_changed() override;
 };
 
-/// In training the batch norm that it keeps, on statistics of the batch unless they are frozen; no weight is rounded.
-/// In evaluation, where its quantizer rounds, the depthwise convolution of the running statistics with its weight on
-/// the deployed grid. A call keeps its input on the tape as "product".
+/// In training, runs the batch norm that it keeps, on statistics of the batch unless they are frozen; no weight is
+/// rounded. In evaluation, if its quantizer rounds, runs the depthwise convolution of the running statistics with its
+/// weight on the deployed grid. A call keeps its input on the tape as "product".
 ///
-/// The quantizer of the weight observes the ones, so that the largest code is that of the factor at each moment; the
-/// scales take the factors (PreparedWeight::deployed()).
+/// The quantizer of the weight observes the ones, so that the largest code always means the current factor; the scales
+/// take the factors (PreparedWeight::deployed()).
 class PreparedBatchNorm2d : public nn::Cloneable<PreparedBatchNorm2d, Prepared<BatchNormConv2d>> {
 public:
     using Cloneable::Cloneable;
 
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
-    /// Of the depthwise convolution, also where the batch norm runs in its place.
+    /// The weight of the depthwise convolution, even when the batch norm runs in its place.
     INTQ_INLINE Tensor quantized_weight(nn::Arguments inputs) const override;
-    /// The factor is the whole weight, and its own grid in both modes.
+    /// The factor is the whole weight, and determines its grid in both modes.
     bool folds_in_reverse() const noexcept override { return false; }
 
 protected:
@@ -106,7 +107,7 @@ INTQ_INLINE BatchNormConv2d::BatchNormConv2d(const nn::BatchNorm2d& norm, QATMod
         return;
     }
     detail::move_tensor(parameters(), buffers(), "weight");
-    // What is fused behind it belongs to the layer.
+    // Operators fused behind it belong to the layer.
     const auto own = std::make_shared<nn::BatchNorm2d>(norm);
     own->set_members({});
     add_child("bn", own);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a model's author says about tracing, custom modules and hybrid models, in the documents' words. Layer:
-// quantization (docs/workflow.md section 4).
+// The author's options for tracing, custom modules and hybrid models, by the documents' names. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP
 #define INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP
 
@@ -21,22 +21,22 @@ inline namespace INTQ_HOSTED_ABI {
 /// How a custom module is quantized: on codes between quantizers; or with real values on both sides.
 enum class QuantType : std::uint8_t { static_, dynamic, weight_only };
 
-/// Makes the observed module of a float one: what passes through in float and can be quantized later. It must be a
-/// leaf (nn::Leaf makes one of any module).
+/// Makes the observed module of a float one, which computes in float and can be quantized later. It must be a leaf
+/// (nn::Leaf makes one of any module).
 using FromFloat = std::function<nn::ModulePtr(const nn::Module& float_module)>;
 
-/// Makes the quantized module of an observed one. Static: its forward takes codes that carry their qparams, and gives
-/// codes of the output's qparams, or real values, which are then quantized to these. Others: `output` is not read.
+/// Makes the quantized module of an observed one. Static: its forward takes codes that carry their qparams, and returns
+/// codes of the output's qparams, or real values, which are then quantized to these. Other types ignore `output`.
 using FromObserved = std::function<nn::ModulePtr(const nn::Module& observed, const OwnedQParams& output)>;
 
 /// PyTorch's prepare_custom_config.
 ///
 /// A non-traceable module is one node and stays in float, whatever it holds. A preserved attribute is a property of the
-/// model (nn::Module::set_property). All properties are kept, as in Horizon, so the list only says which must be there.
-/// What the model does not have is an Error that names the nearest names.
+/// model (nn::Module::set_property). All properties are kept, as in Horizon, so the list only says which must exist. A
+/// name that the model lacks is an Error that names the nearest names.
 ///
-/// The modules of a type in float_to_observed_custom_module_class are replaced before anything else; the others of a
-/// QuantType than static need no observed form.
+/// The modules of a type in float_to_observed_custom_module_class are replaced before anything else; other QuantTypes
+/// than static need no observed form.
 struct PrepareCustomConfig {
     std::vector<std::string> non_traceable_module_name{};   // qualified names
     std::vector<std::string> non_traceable_module_class{};  // type names
@@ -44,14 +44,14 @@ struct PrepareCustomConfig {
     std::map<QuantType, std::map<std::string, FromFloat>> float_to_observed_custom_module_class{};  // by type names
 };
 
-/// PyTorch's convert_custom_config: by the type names of observed modules; of float ones where not static.
+/// PyTorch's convert_custom_config: by the type names of observed modules; of float ones if not static.
 struct ConvertCustomConfig {
-    std::vector<std::string> preserved_attributes{};  // that the model must have; a converted one keeps all
+    std::vector<std::string> preserved_attributes{};  // required of the model; a converted one keeps all
     std::map<QuantType, std::map<std::string, FromObserved>> observed_to_quantized_custom_module_class{};
 };
 
 /// Horizon's hybrid_dict: modules that stay in float, by type and by qualified name, which covers all below it. A type
-/// may be that of a function.
+/// may be a function's.
 struct HybridDict {
     std::vector<std::string> module_type{};
     std::vector<std::string> module_name{};
@@ -62,7 +62,7 @@ struct HybridDict {
 /// PrepareOptions::trace).
 graph::TraceOptions trace_options(const PrepareCustomConfig& config);
 
-/// The same added to options that are there.
+/// The same, added to existing options.
 graph::TraceOptions trace_options(graph::TraceOptions options, const PrepareCustomConfig& config);
 
 // --- definitions -----------------------------------------------------------------------------------------------------

@@ -18,28 +18,28 @@ inline namespace INTQ_HOSTED_ABI {
 /// Whether a module was made by a FromFloat.
 bool is_observed_custom(const nn::Module& module);
 
-/// The observed form of a module whose type the configuration names; null for another one.
+/// The observed form of a module whose type the configuration names; null for others.
 nn::ModulePtr observed_custom(const nn::Module& module, const PrepareCustomConfig& config);
 
 /// Observed custom modules for the slots of those that the configuration names.
 Replacements plan_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config);
 
-/// The model with observed custom modules in their slots; the model itself where the configuration names none.
+/// The model with observed custom modules in their slots; the model itself if the configuration names none.
 nn::ModulePtr with_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config);
 
-/// The FromObserved for a type; null where there is none.
+/// The FromObserved for a type; null if there is none.
 const FromObserved* from_observed(const ConvertCustomConfig& config, QuantType mode, const std::string& type);
 
-/// What a FromObserved makes of a module.
+/// Applies a FromObserved to a module.
 ///
 /// @param where  the module, for messages
 nn::ModulePtr quantized_custom(const std::string& where, const FromObserved& make, const nn::Module& module,
                                const OwnedQParams& output);
 
-/// The type name of what stands around a custom module, also where that is missing.
+/// The type name for the wrapper of a custom module, even if the module is missing.
 std::string custom_type(const nn::ModulePtr& module);
 
-/// A quantized custom module with what it must give.
+/// A quantized custom module with the qparams that its output must have.
 class QuantizedCustomModule : public nn::Cloneable<QuantizedCustomModule> {
 public:
     QuantizedCustomModule(nn::ModulePtr module, OwnedQParams output, arith::QuantizeRule rule);

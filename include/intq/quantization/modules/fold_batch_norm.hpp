@@ -19,10 +19,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// Result   the bits of PyTorch's fuse_conv_bn_weights and fuse_linear_bn_weights
 void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm);
 
-/// A layer that keeps its batch norm, with that folded; the layer itself stays as it is.
+/// A copy of a layer that keeps its batch norm, with the norm folded; the layer itself is not changed.
 std::shared_ptr<nn::Weighted> with_folded_norm(const nn::Weighted& layer);
 
-/// What folding multiplies each output channel's weights with.
+/// The factors by which folding multiplies each output channel's weights.
 ///
 ///     k[c] = gamma[c] / sqrt(running_var[c] + eps)
 ///
@@ -53,7 +53,7 @@ INTQ_INLINE void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm)
                     layer.type_name() + " of " + std::to_string(layer.out_channels()));
     const Tensor old_weight = layer.weight().contiguous(), old_bias = layer.bias();
     Tensor weight = Tensor::empty(old_weight.shape()), bias = Tensor::empty(Shape(layer.out_channels()));
-    // The groups of a transposed convolution lie one behind the other; other layers are one group here.
+    // The groups of a transposed convolution are stored one after the other; other layers are one group here.
     const int axis = layer.weight_channel_axis();
     const index_t channels = old_weight.extent(axis), groups = layer.out_channels() / channels;
     const ChannelBlocks blocks{axis == 0 ? 1 : old_weight.extent(0) / groups, channels,

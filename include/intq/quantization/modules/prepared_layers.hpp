@@ -28,12 +28,12 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 /// The weight's qparams with each scale raised so that bias and fused add fit the accumulator
-/// (docs/arithmetic.md section 3, step 0). A per-tensor scale is raised to the largest that a channel asks for.
+/// (docs/arithmetic.md section 3, step 0). A per-tensor scale is raised to the largest that any channel needs.
 ///
 /// @param bias       (O), or undefined
 /// @param input      qparams of the input; per tensor
 /// @param sumin      qparams of the operand of the fused add, or null
-/// @param hands_out  whether the accumulator is the output
+/// @param hands_out  whether the layer's output is its accumulator
 OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, OwnedQParams weight, const Tensor& bias,
                                  const OwnedQParams& input, const OwnedQParams* sumin, bool hands_out);
 
@@ -44,42 +44,42 @@ struct DeployedWeight {
     OwnedQParams qparams;
 };
 
-/// What prepare gives to a layer with weights: the child weight_fake_quant, used by forward.
+/// The part that prepare adds to a layer with weights: the child weight_fake_quant, used by forward.
 class PreparedWeight {
 public:
     virtual ~PreparedWeight() = default;
     virtual FakeQuantize& weight_fake_quant() const = 0;
     virtual const nn::Weighted& layer() const = 0;
-    /// The weight that the layer's product takes for these inputs as the layer is now, with the qparams of its grid
-    /// where it lies on one. A batch norm that the layer keeps counts with its running statistics.
+    /// The weight that the layer's product currently takes for these inputs, with the qparams of its grid if it is on
+    /// one. A batch norm that the layer keeps uses its running statistics.
     virtual Tensor quantized_weight(nn::Arguments inputs) const = 0;
 
     /// How a batch norm that the layer keeps is trained; fuse_bn is as with_bn here.
     void set_qat_mode(QATMode mode) noexcept { qat_mode_ = mode; }
     virtual INTQ_INLINE bool folds_in_reverse() const noexcept;
-    /// Whether no quantizer stands behind the layer, so that its accumulator is the output and must fit 32 bits.
+    /// Whether no quantizer is behind the layer, so that its accumulator is the output and must fit 32 bits.
     bool hands_out_accumulator() const noexcept { return hands_out_accumulator_; }
     void set_hands_out_accumulator() noexcept { hands_out_accumulator_ = true; }
-    /// What the quantizer of the weight observes: the weight, or the folded one.
+    /// The tensor that the weight's quantizer observes: the weight, or the folded one.
     Tensor observed_weight() const;
     /// The grid of observed_weight() that a forward in the state `validation` uses at this moment: learned, given, or
-    /// observed when the quantizer last looked. Before it looked at anything, that of the weight as it is. Simulation,
-    /// exact simulation, the reference graph and the program take it from here.
+    /// last observed. Before any observation, it is the grid of the current weight. Simulation, exact simulation, the
+    /// reference graph and the program take it from here.
     OwnedQParams weight_qparams() const;
     /// @param observed  weight_qparams()
     DeployedWeight deployed(OwnedQParams observed) const;
 
 protected:
-    /// The weight in front of a batch norm that the layer keeps, and where it comes from in reverse folding.
+    /// The weight in front of a batch norm that the layer keeps, and its origin in reverse folding.
     struct WeightBeforeNorm {
         Tensor weight;
         Tensor folded, rounded;      // weight = rounded / k, rounded = FQ(folded), folded = w · k
-        std::vector<float> factors;  // k; empty where nothing is rounded, and without reverse folding
+        std::vector<float> factors;  // k; empty if nothing is rounded, and without reverse folding
     };
     /// @param raise  raise(grid, bias) is the deployed grid
     WeightBeforeNorm weight_before_norm(
         const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise) const;
-    /// Keeps "folded", "rounded" and "factors" on the tape; without factors nothing.
+    /// Keeps "folded", "rounded" and "factors" on the tape; nothing without factors.
     void keep_on_tape(const WeightBeforeNorm& before) const;
 
 private:
@@ -87,7 +87,7 @@ private:
     bool hands_out_accumulator_ = false;
 };
 
-/// A layer with weights, fused or not, that fake-quantizes its weight: with the raised scale where the inputs say
+/// A layer with weights, fused or not, that fake-quantizes its weight: with the raised scale if the inputs carry
 /// theirs.
 ///
 /// @tparam Base  nn::Conv2d, nn::Linear or another nn::Weighted
@@ -100,7 +100,7 @@ public:
         this->add_child("weight_fake_quant", std::move(weight));
     }
 
-    /// "qat.ConvReLU2d": the name that PyTorch gives to its kin.
+    /// "qat.ConvReLU2d": PyTorch's name for such layers.
     std::string type_name() const override { return "qat." + nn::Fused<Base>::type_name(); }
     FakeQuantize& weight_fake_quant() const override {
         return static_cast<FakeQuantize&>(*this->child("weight_fake_quant"));
@@ -115,7 +115,7 @@ public:
 
 protected:
     Tensor effective_weight(nn::Arguments arguments) override {
-        weight_fake_quant()(observed_weight());  // observes, and is what a hook sees
+        weight_fake_quant()(observed_weight());  // observes, and a hook sees it
         if (this->norm() == nullptr) return quantized_weight(arguments);
         const PreparedWeight::WeightBeforeNorm before = before_norm(arguments);
         PreparedWeight::keep_on_tape(before);
@@ -143,12 +143,12 @@ private:
 using PreparedConv2d = Prepared<nn::Conv2d>;
 using PreparedLinear = Prepared<nn::Linear>;
 
-/// Folds the batch norms that the layers of a model kept into their weights, so that the training goes on without. One
-/// that no layer takes becomes the depthwise convolution that it is in evaluation.
+/// Folds the batch norms that the layers of a model kept into their weights, so that training goes on without them. One
+/// that no layer takes becomes its depthwise convolution in evaluation.
 ///
-/// After with_bn the weights' scales no longer fit. Those that were observed are observed anew on the folded weights,
-/// whatever the state of the quantizers; those that were learned or given are folded like the weights. With reverse
-/// folding they fit, and stay.
+/// After with_bn the weights' scales no longer fit. Observed scales are observed anew on the folded weights, whatever
+/// the state of the quantizers; learned or given ones are folded like the weights. With reverse folding they fit, and
+/// stay.
 ///
 /// @return how many were folded
 int fold_batch_norms(nn::Module& model);
@@ -200,7 +200,7 @@ INTQ_INLINE OwnedQParams PreparedWeight::weight_qparams() const {
 
 namespace detail {
 
-/// The grid of a weight behind the factors of folding: each channel's scale times |k|; where k is 0 as it was.
+/// The grid of a weight after the factors of folding: each channel's scale times |k|, unchanged where k is 0.
 INTQ_INLINE OwnedQParams scaled_grid(const nn::Weighted& layer, OwnedQParams grid, const std::vector<float>& factors) {
     const int axis = layer.weight_channel_axis();
     if (axis != 0 && layer.out_channels() != layer.weight().extent(axis))
@@ -271,7 +271,7 @@ INTQ_INLINE int fold_batch_norms(nn::Module& model) {
             layers.push_back(layer);
     for (nn::Weighted* layer : layers) {
         const auto* prepared = dynamic_cast<const PreparedWeight*>(layer);
-        std::optional<OwnedQParams> grid;  // that stays: behind reverse folding, and where data does not decide
+        std::optional<OwnedQParams> grid;  // that stays: after reverse folding, and if data does not decide
         if (prepared != nullptr && prepared->weight_fake_quant().has_qparams()) {
             const FakeQuantize& quantizer = prepared->weight_fake_quant();
             if (prepared->folds_in_reverse() || quantizer.has_given_qparams() || quantizer.learns_qparams())
@@ -294,12 +294,12 @@ INTQ_INLINE OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, 
     if (sumin != nullptr)
         operand = {sumin->scale(), sumin->zero_points.empty() ? 0 : sumin->zero_points[0], sumin->quant_min,
                    sumin->quant_max};
-    // What is handed out must fit 32 bits, also where the sum has 64.
+    // The accumulator as output must fit 32 bits, even if the sum has 64.
     arith::PolicyRecord policy = target;
     if (hands_out) policy.headroom = (std::min)(policy.headroom, 30);
     const std::size_t channels = bias.defined() ? static_cast<std::size_t>(bias.size()) : weight.scales.size();
     for (std::size_t c = 0; c < channels; ++c) {
-        // A transposed convolution has a scale for each channel of a group, which the groups share.
+        // A transposed convolution has a scale for each channel of a group, shared by the groups.
         float& scale = weight.scales[weight.is_per_channel() ? c % weight.scales.size() : 0];
         const double b = bias.defined() ? static_cast<double>(bias.flat<float>()[c]) : 0.0;
         scale = arith::raise_weight_scale(policy, scale, b, input.scale(), sumin != nullptr ? &operand : nullptr);

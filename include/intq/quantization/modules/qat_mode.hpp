@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// QATMode: what becomes of batch norm in quantization-aware training. Layer: quantization (docs/workflow.md section 4).
+// QATMode: the treatment of batch norm in quantization-aware training. Layer: quantization (docs/workflow.md section
+// 4).
 #ifndef INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP
 #define INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP
 
@@ -18,13 +19,13 @@ inline namespace INTQ_HOSTED_ABI {
 ///     with_bn               y = bn(conv(x, FQ(w), b))             deployed: codes of FQ(w)·k, scales times |k|
 ///     with_bn_reverse_fold  y = bn(conv(x, FQ(w·k) / k, b))       deployed: codes of FQ(w·k)
 ///
-/// With reverse folding the weight's grid is that of the folded weight, so that folding in the middle of a training
-/// (fold_batch_norms()) changes nothing; a channel with k = 0 uses w itself. The batch norm of both stays a child "bn"
-/// of the layer and learns; conversion folds its running statistics.
+/// With reverse folding the weight has the folded weight's grid, so folding during training (fold_batch_norms())
+/// changes nothing; a channel with k = 0 uses w itself. The batch norm of both stays a child "bn" of the layer and
+/// learns; conversion folds its running statistics.
 ///
-/// A batch norm that no layer takes is frozen by fuse_bn, as the depthwise convolution of its running statistics. In
-/// the other two modes it is trained as it is, and that convolution is what runs in evaluation, with its weight
-/// rounded, and what is deployed (BatchNormConv2d).
+/// A batch norm that no layer takes is frozen by fuse_bn, as the depthwise convolution of its running statistics. The
+/// other two modes train it as a batch norm; in evaluation, and when deployed, that convolution runs with its weight
+/// rounded (BatchNormConv2d).
 ///
 /// Source   the names are Horizon's; with_bn_reverse_fold is PyTorch's QAT ConvBn2d, docs/torch_semantics.md section 5
 enum class QATMode : std::uint8_t { fuse_bn, with_bn, with_bn_reverse_fold };
@@ -33,15 +34,15 @@ constexpr const char* name_of(QATMode mode) noexcept {
     return mode == QATMode::fuse_bn ? "fuse_bn" : mode == QATMode::with_bn ? "with_bn" : "with_bn_reverse_fold";
 }
 
-/// What a mode makes of a batch norm that no layer takes, for reports.
+/// The treatment by a mode of a batch norm that no layer takes, for reports.
 constexpr const char* treatment_of_norm(QATMode mode) noexcept {
     return mode == QATMode::fuse_bn
                ? "no layer takes it: its statistics are frozen, and it is a depthwise convolution in training too"
                : "no layer takes it: it is trained on batch statistics, and a depthwise convolution in evaluation";
 }
 
-/// The mode of prepare where its options name none; fuse_bn unless set. Calibration keeps batch norms too, so that
-/// the training that follows finds the quantizers it needs.
+/// The default mode of prepare's options; fuse_bn unless set. Calibration keeps batch norms too, so that the training
+/// that follows finds the quantizers it needs.
 void set_qat_mode(QATMode mode);
 QATMode get_qat_mode();
 

@@ -16,17 +16,18 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What takes a module's place: another module, the same one to leave it whole, or null to look at what is below it.
+/// The replacement of a module: another module, the same one to leave it whole, or null to look at the modules below
+/// it.
 using ModuleReplacer = std::function<nn::ModulePtr(const std::string& name, const nn::ModulePtr& module)>;
 
-/// Modules for slots of a model, which has its former ones until apply().
+/// Modules for slots of a model, which keeps its former ones until apply().
 struct Replacements {
     struct Slot {
         nn::Module* parent;
         std::string name;
         nn::ModulePtr former, next;
     };
-    nn::ModulePtr root;  // the model, or what takes its place
+    nn::ModulePtr root;  // the model, or its replacement
     std::vector<Slot> places{};
 
     nn::ModulePtr apply() const;
@@ -34,13 +35,13 @@ struct Replacements {
     void undo() const;
 };
 
-/// Walks over the slots of a model, parents first. A module in several slots is asked for once, by its first name, and
+/// Walks over the slots of a model, parents first. A module in several slots is visited once, by its first name, and
 /// replaced in all.
 Replacements plan_replacements(const nn::ModulePtr& model, const ModuleReplacer& replacer);
 
-/// Replaces in place: all, or nothing where the replacer throws.
+/// Replaces in place: all, or nothing if the replacer throws.
 ///
-/// @return the model, or what took its place
+/// @return the model, or its replacement
 nn::ModulePtr replace_modules(const nn::ModulePtr& model, const ModuleReplacer& replacer);
 
 namespace detail {
@@ -51,14 +52,14 @@ namespace detail {
 
 }  // namespace detail
 
-/// Which of the entries of a user's table, keyed by qualified name or by type of module, is for a module.
+/// Finds the entry for a module in a user's table, keyed by qualified name or by type of module.
 ///
-/// A name covers all below it; of several the longest wins; a name stands above a type.
+/// A name covers all below it; the longest matching name wins; a name takes precedence over a type.
 template <class Entry> class ModuleTable {
 public:
     explicit ModuleTable(const std::map<std::string, Entry>& entries) : entries_(entries) {}
 
-    /// Null where there is none; what was found is remembered for check_all_matched().
+    /// Null if there is none; found entries are remembered for check_all_matched().
     const Entry* find(const std::string& name, const std::string& type) {
         types_.insert(type);
         if (!name.empty()) names_.insert(name);

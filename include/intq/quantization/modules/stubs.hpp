@@ -11,8 +11,9 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Adds the stubs that a model lacks: `quant` (quant_1, …) behind each input that is read by anything but a QuantStub,
-/// `dequant` (dequant_1, …) before each output that no DeQuantStub gives. A model that has all of them stays as it is.
+/// Adds the missing stubs of a model: `quant` (quant_1, …) behind each input that is read by anything but a QuantStub,
+/// `dequant` (dequant_1, …) before each output that is not a DeQuantStub's. A model that has all of them is not
+/// changed.
 ///
 /// @return the number of stubs added
 int add_stubs(graph::GraphModule& model);
