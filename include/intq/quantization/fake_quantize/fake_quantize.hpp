@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// FakeQuantize: an observer and the grid that it makes, on one edge of a prepared model. Long because scales that are
-// observed, given, loaded and adapted are the state of one class. Layer: quantization (docs/workflow.md section 2).
+// FakeQuantize: an observer and its grid, on one edge of a prepared model. Long because observed, given, loaded and
+// adapted scales are the state of one class. Layer: quantization (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 
@@ -37,7 +37,7 @@ struct FakeQuantizeOptions {
     ObserverOptions observer_options{};
     bool saturate = true;          // a clamped element stops its gradient
     bool in_place = false;         // the output takes the memory of the input; not while a gradient is recorded
-    index_t channel_len = 1;       // per channel, the number of channels, where it is known before any data
+    index_t channel_len = 1;       // per channel, the number of channels, if known before any data
     bool use_grad_scaling = true;  // LSQ: gradients of scale and zero point times 1 / sqrt(elements · quant_max)
     float alpha = 6.0f;            // PACT: the bound before any calibration
     arith::QuantizeRule rule{};
@@ -53,16 +53,16 @@ struct QuantizerConfig;
 ///
 ///     y = dequantize(quantize(x))
 ///
-/// Order in forward: observe, compute the scale, fake-quantize with the fresh scale. With both on it observes only
-/// while training in horizon mode, and always in torch mode; with rounding off (calibration) it always observes.
-/// Before any data the scale is 1.
+/// Order in forward: observe, compute the scale, fake-quantize with the fresh scale. With both on it observes always in
+/// torch mode, but only while training in horizon mode; with rounding off (calibration) it always observes. Before any
+/// data the scale is 1.
 ///
 /// Source   docs/workflow.md section 2; docs/torch_semantics.md section 2
 class FakeQuantize : public nn::Cloneable<FakeQuantize, Quantizer> {
 public:
     /// Throws for a channel_len that is not positive, or above 1 in a quantizer per tensor.
     explicit FakeQuantize(const FakeQuantizeOptions& options);
-    /// A quantizer of this class to be, which a qconfig takes and a call makes; see QuantizerConfig.
+    /// A configuration for a quantizer of this class, for a qconfig; a call makes the quantizer. See QuantizerConfig.
     static QuantizerConfig with_args(const QuantizerArguments& arguments);
 
     std::string type_name() const override { return "FakeQuantize"; }
@@ -73,7 +73,8 @@ public:
 
     /// One observation, whatever the flags say.
     void observe(const Tensor& x);
-    /// Takes what the observer says now, if it saw data: after a change of its method, a merge, a load of its state.
+    /// Takes the observer's current qparams, if it saw data: after a change of its method, a merge, a load of its
+    /// state.
     void update_qparams();
 
     bool observer_enabled() const noexcept { return observer_enabled_; }
@@ -83,7 +84,7 @@ public:
     INTQ_INLINE void enable(bool observes, bool rounds) override;
     /// Whether the next call observes its argument.
     bool observes_now() const { return is_observing(); }
-    /// For who puts the quantizer where its input is read by others as well.
+    /// Off where the quantizer's input has other readers as well.
     void set_in_place(bool on) noexcept { options_.in_place = on; }
 
     DType dtype() const override { return options_.observer_options.dtype; }
@@ -94,9 +95,9 @@ public:
     bool saturates() const override { return options_.saturate; }
     const FakeQuantizeOptions& options() const noexcept { return options_; }
 
-    /// Gives the scale, and the zero point (0 unless given), of every channel. From then on the quantizer observes
-    /// nothing, whatever the state of the model: calibration, training and convert leave the scale as it is. A kind
-    /// that learns its scale (learns_qparams()) starts from it: its gradient still moves it.
+    /// Sets the scale, and the zero point (default 0), of every channel. From then on the quantizer observes nothing,
+    /// whatever the state of the model: calibration, training and convert leave the scale as it is. A kind that learns
+    /// its scale (learns_qparams()) starts from it: its gradient still moves it.
     ///
     /// @throws Error for a grid that does not fit, see check_grid(); the quantizer is as before
     void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
@@ -106,30 +107,31 @@ public:
     /// @param zero_point  int32 of the same shape, or undefined
     void set_qparams(const Tensor& scale, const Tensor& zero_point = {});
     void set_qparams(const OwnedQParams& qparams);
-    /// Throws the Error that says what of a grid is not this quantizer's: the type or range of its codes, its channel
-    /// axis, its number of channels, a zero point that the scheme or the kind does not have, a scale that is none.
+    /// Throws the Error that says how a grid does not fit this quantizer: the type or range of its codes, its channel
+    /// axis, its number of channels, a zero point that the scheme or the kind lacks, an invalid scale.
     virtual INTQ_INLINE void check_grid(const OwnedQParams& grid) const;
     /// The axis whose channels have a scale each; -1 per tensor.
     int channel_axis() const { return observer().options().ch_axis; }
-    /// For the layer whose weight this quantizes: the axis and the number of its channels. Of a quantizer per tensor
-    /// they are those of the grid of a weight that a batch norm was folded into.
+    /// For the layer whose weight this quantizes: the axis and the number of its channels. In a quantizer per tensor
+    /// they describe the grid of a weight that a batch norm was folded into.
     void set_weight_channels(int axis, index_t count) noexcept { weight_axis_ = axis, weight_channels_ = count; }
-    /// Refuses a state that no run makes.
+    /// Refuses a state that no run can produce.
     INTQ_INLINE void tensors_changed() override { check_state(); }
-    /// Whether the qparams were given, so that data does not change them. It is a buffer, and goes with the state.
+    /// Whether the qparams were given, so that data does not change them. It is a buffer, and is part of the state.
     bool has_given_qparams() const;
     /// Whether an optimizer moves the qparams.
     virtual bool learns_qparams() const noexcept { return false; }
-    /// For a tool that changed what this quantizes: the scale is that of x alone, unless it is given or learned.
+    /// For a tool that changed the values that this quantizes: the scale becomes that of x, unless it is given or
+    /// learned.
     void observe_anew(const Tensor& x);
-    /// What the observer says now, whatever is stored.
+    /// The observer's current qparams, whatever is stored.
     OwnedQParams calculate_qparams() const { return observer().calculate_qparams(); }
     Observer& observer() const { return static_cast<Observer&>(*child("activation_post_process")); }
-    /// Takes a grid that codes lie on already, whether or not it is one that data could make here: that of a folded
-    /// weight, or of another quantizer. The observer is left as it is.
+    /// Takes a grid that codes lie on already, whether or not data could produce it here: from a folded weight, or
+    /// another quantizer. The observer is left as it is.
     void adopt(const OwnedQParams& qparams);
-    /// Takes the state of a quantizer of another kind, or with another observer: the scale becomes what this kind
-    /// keeps, and the observer, whose statistics it cannot read, stays as it is.
+    /// Takes the state of a quantizer of another kind, or with another observer: the scale is converted to this kind's
+    /// form; the observer stays unchanged, because it cannot read the statistics.
     INTQ_INLINE void adapt_state(std::vector<nn::Named<Tensor>>& state) const override;
 
 protected:
@@ -138,19 +140,19 @@ protected:
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
     bool is_in_place() const override { return options_.in_place; }
-    /// Turns the scale, zero point or bound in a state into those of this kind.
+    /// Turns the scale, zero point or bound in a state into the form of this kind.
     virtual INTQ_INLINE void adapt_scale(std::vector<nn::Named<Tensor>>& state) const;
     /// Half of the codes' range: the bound of a symmetric scale of 1.
     float half_range() const noexcept;
     /// Throws for tensors, from a file, that no run could have made.
     virtual INTQ_INLINE void check_state() const;
-    /// The same of the scales, or of what they follow from, once there are some.
+    /// The same for the scales, or the values they follow from, once there are some.
     void check_scales(const Tensor& kept) const;
     /// Where scales and zero points are kept.
     virtual INTQ_INLINE void store(const OwnedQParams& qparams);
     /// For a kind whose scale is a parameter, or follows from one.
     void remove_scale_buffers();
-    /// The grid of given scales and zero points, each one a channel.
+    /// The grid of given scales and zero points, one per channel.
     OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
 
 private:
@@ -287,7 +289,7 @@ INTQ_INLINE void FakeQuantize::adapt_state(std::vector<nn::Named<Tensor>>& state
     }));
     const auto given = static_cast<std::size_t>(std::count_if(state.begin(), state.end(), is_observed));
     if (given == 0 || (known == given && given == own.size())) return;
-    // Every kind has both ends of the range; a state with one of them is damaged, and check_state() refuses it.
+    // Every kind has both ends of the range; a state with only one is damaged, and check_state() refuses it.
     const bool is_half = (detail::entry_of(state, prefix + "min_val") == nullptr) !=
                          (detail::entry_of(state, prefix + "max_val") == nullptr);
     if (is_half) return;
@@ -433,7 +435,7 @@ INTQ_INLINE std::size_t FakeQuantize::channel_count() const {
 
 INTQ_INLINE void FakeQuantize::check_grid(const OwnedQParams& grid) const {
     const OwnedQParams own = qparams();
-    // What the quantizer has now fits in any case: one scale for all channels, or the grid of a folded weight.
+    // The quantizer's current grid fits in any case: one scale for all channels, or the grid of a folded weight.
     const bool is_as_now = has_qparams() && grid.axis == own.axis && grid.scales.size() == own.scales.size();
     if (!is_as_now) detail::check_channels(grid, channel_axis(), channel_count());
     detail::check_codes(grid, options_.observer_options);
@@ -456,7 +458,7 @@ INTQ_INLINE void FakeQuantize::check_state() const {
 INTQ_INLINE void FakeQuantize::check_scales(const Tensor& kept) const {
     try {
         if (kept.size() == 0) throw Error("it has no scale");
-        // One scale that was given serves all channels; a grid of a folded weight stays where data does not decide.
+        // One scale that was given serves all channels; a folded weight's grid stays if data does not decide.
         const bool is_decided = has_given_qparams() || learns_qparams();
         const OwnedQParams own = qparams();
         detail::check_scale_count(own.scales.size(), channel_axis(), static_cast<std::size_t>(weight_channels_),

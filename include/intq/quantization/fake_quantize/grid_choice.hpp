@@ -22,11 +22,11 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What an operator that keeps the grid of its input does to it.
+/// The effect of an operator that keeps the grid of its input on it.
 struct GridUse {
     std::vector<float> numbers{};  // constants among its results: the fill of a pad, the bounds of a clip
     bool rounds = false;           // its results lie between codes, so that the kept grid rounds once more
-    /// Codes that one result averages, whose roundings cancel; infinity where the graph does not say.
+    /// Number of codes that one result averages, whose roundings cancel; infinity if the graph does not say.
     double cells = 1.0;
     bool may_own = true;  // whether its output may have another grid
     /// The output has the codes of the input, and the grid of the input times this number, which is positive.
@@ -50,23 +50,23 @@ double kept_grid_loss(const OwnedQParams& input, const OwnedQParams& own, const 
 /// Below this loss, in dB, the grid of the input is kept.
 inline constexpr double largest_kept_loss = 0.5;
 
-/// Who decides a grid. The buffer `grid_choice` holds it.
+/// The origin of a grid. The buffer `grid_choice` holds it.
 enum class GridChoice : std::uint8_t {
-    open,              // calibration is not over; the own grid serves
+    open,              // calibration is not over; the own grid is used
     own,               // decided
     kept,              // decided
     kept_by_old_state  // loaded from a state in which no grid was chosen
 };
 
-/// Rounds to a grid of its own, or to that of the operator's input.
+/// Rounds to its own grid, or to the grid of the operator's input.
 ///
-/// While calibration lasts, the own quantizer observes what the operator gives. The choice falls once, when the
-/// quantizers begin to round: the input's grid is kept where that costs less than largest_kept_loss, and where the
-/// target gives the operator no other. Training without calibration takes the own grid. A new calibration chooses anew.
+/// During calibration, the own quantizer observes the operator's output. The choice is made once, when the quantizers
+/// begin to round: the input's grid is kept if that costs less than largest_kept_loss, or if the target allows the
+/// operator no other. Training without calibration takes the own grid. A new calibration chooses anew.
 ///
-/// Children: `own`, `shares` (what part of the results are given numbers), and `source`, whose grid the input has.
-/// Where no graph says whose that is, the second argument of a call carries the grid, and it is kept in the buffers
-/// `input_scale` and `input_zero_point`.
+/// Children: `own`, `shares` (the share of the results that equal each given number), and `source`, the owner of the
+/// input's grid. If no graph names the owner, the second argument of a call carries the grid, and it is kept in the
+/// buffers `input_scale` and `input_zero_point`.
 class GridChoiceFakeQuantize : public nn::Cloneable<GridChoiceFakeQuantize, Quantizer> {
 public:
     /// @param name    of the operator, for reports
@@ -79,7 +79,7 @@ public:
     DType dtype() const override { return own().dtype(); }
     INTQ_INLINE bool has_qparams() const override;
     INTQ_INLINE OwnedQParams qparams() const override;
-    /// With the grid of the input it is the quantizer of the input once more.
+    /// With the grid of the input it behaves as the quantizer of the input.
     bool is_rounding() const override {
         return uses_input_grid() && has_child("source") ? source().is_rounding() : own().is_rounding();
     }
@@ -93,9 +93,9 @@ public:
     GridChoice choice() const;
     bool is_kept() const { return choice() == GridChoice::kept || choice() == GridChoice::kept_by_old_state; }
     FakeQuantize& own() const { return static_cast<FakeQuantize&>(*child("own")); }
-    /// Of the data seen so far; none where there was none.
+    /// The loss on the data seen so far; none if there was none.
     std::optional<double> loss() const;
-    /// Chooses by the data seen so far; open where there was none.
+    /// Chooses by the data seen so far; open if there was none.
     void choose();
     /// Takes the choice of another one.
     void take(const GridChoiceFakeQuantize& other);
@@ -110,7 +110,7 @@ private:
     bool is_idle() const { return choice() == GridChoice::open && !own().has_qparams() && !own().observes_now(); }
     const ShareObserver& shares() const { return static_cast<const ShareObserver&>(*child("shares")); }
     bool uses_input_grid() const { return is_kept() || is_idle(); }
-    /// The grid of the input, times the factor; none where it is not known, or has a scale beyond 2^-100 … 2^126.
+    /// The grid of the input, times the factor; none if unknown, or has a scale beyond 2^-100 … 2^126.
     std::optional<OwnedQParams> input_grid() const;
     void note_input(const OwnedQParams& grid);
 
@@ -118,26 +118,25 @@ private:
     GridUse use_;
 };
 
-/// Chooses the grids of a model that nobody chose yet, by the data that was seen.
+/// Chooses the grids of a model that are still open, by the data that was seen.
 void choose_grids(nn::Module& model);
-/// Chooses again those that were chosen by data, which is now another: a range is read by another method, or the
-/// statistics of others were added.
+/// Repeats the choices that were made by data that has changed: ranges are read by another method, or the statistics of
+/// others were added.
 void choose_grids_again(nn::Module& model);
 
-/// The quantizer that observes what a quantizer rounds: itself, or the own one of a choice; null for one that only
-/// follows.
+/// The observing quantizer of a quantizer: itself, or the own one of a choice; null for one that only follows.
 const FakeQuantize* observing_quantizer(const Quantizer* quantizer);
 /// The same, null where the grid of the input is kept.
 const FakeQuantize* own_quantizer(const Quantizer* quantizer);
 
-/// An operator on the grid of its input, and what that costs.
+/// An operator on the grid of its input, and the cost of that.
 struct KeptGrid {
     std::string name;
-    std::optional<double> loss{};  // dB; none where the state was saved before grids were chosen
+    std::optional<double> loss{};  // dB; none if the state was saved before grids were chosen
 };
 
-/// The operators of a model that keep the grid of their input at a loss of at least largest_kept_loss, or by an old
-/// state.
+/// The operators of a model that keep the grid of their input at a loss of at least largest_kept_loss, or because of an
+/// old state.
 std::vector<KeptGrid> kept_grids(nn::Module& model);
 
 /// "pad: keeps the grid of its input, which costs its output 12.3 dB".
@@ -166,7 +165,7 @@ namespace detail {
 
 inline constexpr const char* grid_choice = "grid_choice";
 
-/// The square of what a number loses on a grid.
+/// The squared error of a number on a grid.
 INTQ_INLINE double squared_error_on(const OwnedQParams& grid, float number, arith::QuantizeRule rule) {
     const Tensor rounded = fake_quantize(Tensor::from(Shape(1), {number}), grid, rule);
     const double error = static_cast<double>(rounded.flat<float>()[0]) - static_cast<double>(number);
@@ -203,7 +202,7 @@ INTQ_INLINE GridChoiceFakeQuantize::GridChoiceFakeQuantize(std::string name, std
     counted.is_sync_quantize = own->options().observer_options.is_sync_quantize;
     counted.reduction = own->options().observer_options.reduction;
     const bool has_source = source != nullptr;
-    // What the operator's input reads too is not written in place.
+    // A value that may share the input's memory is not written in place.
     own->set_in_place(false);
     if (has_source) add_child("source", std::move(source));
     add_child("own", std::move(own));

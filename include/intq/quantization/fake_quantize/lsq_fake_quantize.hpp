@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// LSQFakeQuantize: a quantizer whose scale, and zero point where it has one, are learnt. Layer: quantization
+// LSQFakeQuantize: a quantizer whose scale, and zero point if it has one, are learned. Layer: quantization
 // (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
@@ -18,9 +18,9 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// Rounds to a grid whose scale is a parameter.
 ///
-/// The observer gives the first scale, and each forward behind calibration takes scale = max(|scale|, eps); see
-/// LearnableFakeQuantize. The zero point learns in the affine scheme alone; it is kept as a real number and rounded to
-/// a code where it is used.
+/// The observer provides the first scale, and each forward after calibration takes scale = max(|scale|, eps); see
+/// LearnableFakeQuantize. The zero point learns only in the affine scheme; it is kept as a real number and rounded to a
+/// code on use.
 ///
 /// Source   Esser et al. 2020; docs/torch_semantics.md section 3 (Horizon's form; PyTorch's _LearnableFakeQuantize)
 class LSQFakeQuantize : public nn::Cloneable<LSQFakeQuantize, LearnableFakeQuantize> {
@@ -31,7 +31,7 @@ public:
     std::string type_name() const override { return "LSQFakeQuantize"; }
 
     bool learns_zero_point() const noexcept { return options().observer_options.scheme == arith::QuantScheme::affine; }
-    /// The grid of the next forward: scale and zero point as it will constrain them.
+    /// The grid of the next forward: with scale and zero point as constrained there.
     INTQ_INLINE OwnedQParams qparams() const override;
     /// Factor of the gradients of scale and zero point.
     float grad_factor(const Tensor& x) const;

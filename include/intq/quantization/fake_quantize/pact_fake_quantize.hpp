@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// PACTFakeQuantize: a quantizer whose clipping bound is learnt. Layer: quantization (docs/workflow.md section 2).
+// PACTFakeQuantize: a quantizer whose clipping bound is learned. Layer: quantization (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP
 
@@ -20,8 +20,8 @@ inline namespace INTQ_HOSTED_ABI {
 ///     y     = dequantize(quantize(clamp(x, -alpha, alpha)))
 ///
 /// alpha starts as FakeQuantizeOptions::alpha; calibration sets it to the range that the observer saw. With a ch_axis
-/// each channel has an alpha, which starts as the range of calibration, or else of the first forward, as a weight's
-/// channels have nothing in common with a bound for activations. Symmetric only.
+/// each channel has an alpha, which starts as the range of calibration, or else of the first forward, because a bound
+/// for activations does not suit a weight's channels. Symmetric only.
 ///
 /// Where x was not clipped, the gradient passes through the rounding to x. Where it was clipped, the gradient goes to
 /// alpha. In Horizon's form the clamp of the codes stops it there a second time: alpha lies half a step above the last
@@ -40,7 +40,7 @@ public:
     ///
     /// @pre has_qparams()
     float alpha(index_t channel = 0) const { return tensor("alpha").flat<float>()[static_cast<std::size_t>(channel)]; }
-    /// The grid of the next forward: that of alpha as it will constrain it.
+    /// The grid of the next forward, with alpha as constrained there.
     INTQ_INLINE OwnedQParams qparams() const override;
     INTQ_INLINE void check_grid(const OwnedQParams& grid) const override;
 

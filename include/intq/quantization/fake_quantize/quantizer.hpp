@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Quantizer: what stands on an edge of a prepared model, and those that follow another. Layer: quantization
+// Quantizer: a module on an edge of a prepared model, and the kinds that follow another one. Layer: quantization
 // (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_QUANTIZER_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_QUANTIZER_HPP
@@ -26,9 +26,9 @@ inline constexpr const char* run_it_first =
 
 }  // namespace detail
 
-/// What a quantizer on an edge is to the others: its output carries its qparams.
+/// The interface of a quantizer on an edge: its output carries its qparams.
 ///
-/// A call that observes or learns changes the object; threads may share one that only quantizes.
+/// A call that observes or learns changes the object; threads may share an object that only quantizes.
 class Quantizer : public nn::Module {
 public:
     bool is_leaf() const override { return true; }
@@ -40,16 +40,16 @@ public:
     virtual arith::QuantizeRule rule() const = 0;
     /// Whether a clamped element stops its gradient.
     virtual bool saturates() const = 0;
-    /// Whether its grid is that of the operator's input.
+    /// Whether it has the grid of the operator's input.
     virtual bool follows_input() const { return false; }
-    /// What set_fake_quantize() says to each quantizer of a model.
+    /// Receives the switches of set_fake_quantize().
     virtual INTQ_INLINE void enable(bool observes, bool rounds);
 
 protected:
-    /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
+    /// Rounds x to the grid if the quantizer rounds; in both cases the result carries its scale and type.
     Tensor pass(const Tensor& x) const;
     Tensor pass(const Tensor& x, const OwnedQParams& grid) const;
-    /// Whether the result of a rounding may lie in the memory of x.
+    /// Whether the result of a rounding may reuse the memory of x.
     virtual bool is_in_place() const { return false; }
 };
 
@@ -73,8 +73,8 @@ private:
     const Quantizer& source() const { return static_cast<const Quantizer&>(*child("source")); }
 };
 
-/// FollowingFakeQuantize where no graph says whose grid that is: rounds its first argument to the grid that the second
-/// one carries, the input of the operator. Real values, which carry none, pass. Observes nothing and keeps nothing.
+/// FollowingFakeQuantize for calls without a graph: rounds its first argument to the grid that the second one carries,
+/// the input of the operator. Real values, which carry no grid, pass. Observes nothing and keeps nothing.
 class InputGridFakeQuantize : public nn::Cloneable<InputGridFakeQuantize, Quantizer> {
 public:
     explicit InputGridFakeQuantize(const arith::QuantizeRule& rule) : rule_(rule) {}
@@ -85,7 +85,7 @@ public:
     void enable(bool, bool rounds) override { is_rounding_ = rounds; }
 
     DType dtype() const override { return DType::none; }
-    /// A call says the grid: its output carries it.
+    /// The grid comes with a call: its output carries it.
     bool has_qparams() const override { return false; }
     OwnedQParams qparams() const override { return {}; }
     bool is_rounding() const override { return is_rounding_; }
@@ -117,7 +117,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The entry of a name in a state; null without one.
+/// The entry of a name in a state; null if there is none.
 INTQ_INLINE nn::Named<Tensor>* entry_of(std::vector<nn::Named<Tensor>>& state, const std::string& name) {
     for (auto& item : state)
         if (item.name == name) return &item;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// QuantizerConfig: a quantizer that is to be made, with its arguments. Layer: quantization
-// (docs/workflow.md sections 2 and 3).
+// QuantizerConfig: a quantizer to be made, with its arguments. Layer: quantization (docs/workflow.md sections 2 and 3).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_QUANTIZER_CONFIG_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_QUANTIZER_CONFIG_HPP
 
@@ -30,8 +29,8 @@ FakeQuantizeFactory default_fake_quantize();
 
 }  // namespace detail
 
-/// One quantizer to be: which fake-quantize class, which observer, with which arguments. FakeQuantize::with_args()
-/// makes one, and so do the classes derived from it.
+/// A quantizer to be made: its fake-quantize class, its observer, and their arguments. FakeQuantize::with_args() makes
+/// one, and so do the classes derived from it.
 ///
 ///     const auto base = FakeQuantize::with_args([](auto& a) { a.saturate = false; });
 ///     const auto wide = base.with_args([](auto& a) { a.observer_options.dtype = DType::int16; });
@@ -39,7 +38,7 @@ FakeQuantizeFactory default_fake_quantize();
 struct QuantizerConfig {
     FakeQuantizeOptions options{};
     FakeQuantizeFactory fake_quantize = detail::default_fake_quantize();
-    /// The target fixes scale and zero point of this output, so that no scheme is refused.
+    /// The target fixes scale and zero point of this output, so no scheme is refused.
     bool is_fixed_by_target = false;
     /// Affine in torch mode on a target with zero points, symmetric elsewhere: default_qconfig(). Prepare decides it.
     bool affine_in_torch_mode = false;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Compatibility: whose behaviour a name follows where PyTorch and Horizon differ. Layer: quantization
-// (docs/workflow.md).
+// Compatibility: which behaviour applies where PyTorch and Horizon differ. Layer: quantization (docs/workflow.md).
 #ifndef INTQ_QUANTIZATION_OBSERVERS_COMPATIBILITY_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_COMPATIBILITY_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tables that are open: rows by name. Layer: quantization.
+// Extensible tables: rows by name. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OBSERVERS_NAMED_TABLE_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_NAMED_TABLE_HPP
 
@@ -27,7 +27,7 @@ public:
     /// @param what  the kind of a row, for messages
     explicit NamedTable(std::string what) : what_(std::move(what)) {}
 
-    /// Adds a row, or replaces that of its name.
+    /// Adds a row, or replaces the one of its name.
     void add(Row row) {
         for (Row& known : rows_)
             if (known.name == row.name) {
@@ -37,7 +37,7 @@ public:
         rows_.push_back(std::move(row));
     }
     const std::vector<Row>& rows() const noexcept { return rows_; }
-    /// Throws the Error with the nearest names where there is none.
+    /// Throws the Error with the nearest names if there is none.
     const Row& at(const std::string& name) const {
         std::vector<std::string> names;
         for (const Row& row : rows_) {

@@ -24,9 +24,10 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// How processes that saw different data agree on one state: what `is_sync_quantize` asks for. All processes call the
-/// same functions in the same order with spans of one length; each replaces the values by those of all processes
-/// together. A fake-quantizer asks after every batch that it observes: the processes must run equally many, none empty.
+/// How processes with different data agree on one state, for `is_sync_quantize`. All processes call the same functions
+/// in the same order with spans of one length; each call replaces the values by their combination over all processes. A
+/// fake-quantizer calls them after every batch that it observes: the processes must run equally many batches, none
+/// empty.
 class StateReduction {
 public:
     virtual ~StateReduction() = default;
@@ -35,12 +36,12 @@ public:
     virtual void sum(std::span<std::int64_t> values) = 0;
 };
 
-/// What an observer makes qparams for, and the arguments of the observers that take some.
+/// The codes that an observer makes qparams for, and the arguments of particular observers.
 struct ObserverOptions {
     DType dtype = DType::int8;
     std::int64_t quant_min = 0;  // both 0: the range of dtype, by symmetric_scheme
     std::int64_t quant_max = 0;
-    /// Of a symmetric range whose codes are open. Prepare puts the target's here where it is the default.
+    /// For a symmetric range whose codes are open. Prepare sets the target's here if it is the default.
     arith::SymmetricScheme symmetric_scheme = arith::SymmetricScheme::full_range;
     bool reduce_range = false;  // half of the codes: of an 8-bit type, or of quant_min and quant_max; see lowest()
     int ch_axis = -1;           // -1: per tensor; else the axis that counts the channels, from the front
@@ -62,10 +63,10 @@ struct ObserverOptions {
     bool is_sync_quantize = false;  // qparams from the data of all processes, through:
     std::shared_ptr<StateReduction> reduction{};
 
-    /// Whether nobody gave quant_min and quant_max.
+    /// Whether quant_min and quant_max were left open.
     bool has_open_codes() const noexcept { return quant_min == 0 && quant_max == 0; }
-    /// The ends of the codes. reduce_range halves both, rounded down: -64 … 63 for int8. The whole range of a wider
-    /// type stays, as in PyTorch.
+    /// The smallest and largest code. reduce_range halves both, rounded down: -64 … 63 for int8. The whole range of a
+    /// wider type stays, as in PyTorch.
     std::int64_t lowest() const noexcept;
     std::int64_t highest() const noexcept { return reduced(has_open_codes() ? highest_code(dtype) : quant_max); }
     arith::RangeRule rule() const noexcept;
@@ -79,11 +80,11 @@ private:
 
 /// Range statistics of the tensors that pass through. forward observes and returns its input.
 ///
-/// The state lies in the buffers (min_val, max_val, and those of the class), so that clone and state dictionaries carry
-/// it. NaN and infinity are an Error, and leave the state as it was; an empty tensor is skipped. -inf and the lowest
-/// float are masks, and enter no range: an observer per tensor leaves them out.
+/// The state is in the buffers (min_val, max_val, and the class's own), so that clone and state dictionaries carry it.
+/// NaN and infinity are an Error, and leave the state as it was; an empty tensor is skipped. -inf and the lowest float
+/// are masks, and enter no range: an observer per tensor leaves them out.
 ///
-/// A call changes the state, so threads need a clone each; merge() joins what they saw.
+/// A call changes the state, so each thread needs a clone; merge() joins their states.
 class Observer : public nn::Module {
 public:
     /// Ranges of all channels; empty when no data was seen.
@@ -100,15 +101,15 @@ public:
     void observe(const Tensor& x);
     const ObserverOptions& options() const noexcept { return options_; }
     virtual bool seen() const { return tensor("min_val").defined(); }
-    /// What the scales are made from, of all processes where is_sync_quantize asks for it.
+    /// The ranges for the scales, over all processes if is_sync_quantize is set.
     virtual INTQ_INLINE Ranges ranges() const;
-    /// Scales and zero points; scale 1 where no data was seen, as PyTorch's.
+    /// Scales and zero points; scale 1 if no data was seen, as in PyTorch.
     virtual INTQ_INLINE OwnedQParams calculate_qparams() const;
-    /// Adds what another observer of the same class and options saw, as if this one had seen it. Throws where the
-    /// order of the data matters (moving averages, PyTorch's histogram), and for other classes and channels.
+    /// Adds the state of another observer of the same class and options, as if this one had seen its data. Throws if
+    /// the order of the data matters (moving averages, PyTorch's histogram), and for other classes and channels.
     void merge(const Observer& other);
     void reset_min_max_vals();
-    /// "min_val=-1, max_val=2"; "[]" where no data was seen, and lists per channel.
+    /// "min_val=-1, max_val=2"; "[]" if no data was seen, and lists per channel.
     INTQ_INLINE std::string extra_repr() const override;
     /// Throws for buffers, from a file, that no data could have made.
     virtual INTQ_INLINE void check_state() const;
@@ -116,9 +117,9 @@ public:
 
 protected:
     using RowView = TensorView<const float, 3>;
-    /// Adds a batch, (outer, channels, inner) with the channel axis 1, or -1 for one range of all; nothing is changed
-    /// unless all is well. NaN and infinity are its to refuse, as the formulas of intq::observers do on their way
-    /// through the data; a class that has none of them calls kernels::check_finite(x) first.
+    /// Adds a batch, (outer, channels, inner) with the channel axis 1, or -1 for one range of all; on failure nothing
+    /// is changed. It must refuse NaN and infinity, as the formulas of intq::observers do on their way through the
+    /// data; a class without such a formula calls kernels::check_finite(x) first.
     virtual Status add(const RowView& x, int axis) = 0;
     virtual void merge_state(const Observer& other) = 0;
 
@@ -126,14 +127,14 @@ protected:
     /// Throws unless a buffer is undefined like the ranges, or has the dtype and shape.
     void check_buffer(const std::string& name, DType dtype, const Shape& shape) const;
     void set_ranges(const Ranges& ranges);
-    /// Ranges of all processes together. @pre is_sync_quantize
+    /// Ranges over all processes. @pre is_sync_quantize
     Ranges synchronized(Ranges ranges) const;
 
 private:
     ObserverOptions options_;
 };
 
-/// Makes an observer with given options: what a qconfig holds.
+/// Makes an observer with given options; part of a qconfig.
 using ObserverFactory = std::function<std::shared_ptr<Observer>(const ObserverOptions&)>;
 
 template <class ObserverType> ObserverFactory observer_factory() {
@@ -248,7 +249,7 @@ INTQ_INLINE ObserverOptions per_channel(ObserverOptions options) {
 
 namespace detail {
 
-/// The elements that are no masks; the tensor itself where it has none.
+/// The elements that are not masks; the tensor itself if it has no masks.
 INTQ_INLINE Tensor without_masks(const Tensor& x) {
     const Tensor all = x.contiguous();
     const auto values = all.flat<float>();
@@ -311,7 +312,7 @@ INTQ_INLINE Observer::Ranges Observer::ranges() const {
 INTQ_INLINE Observer::Ranges Observer::synchronized(Ranges ranges) const {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     if (ranges.lowest.empty()) {
-        // One range has an element that changes nothing; the number of channels is known to those who saw some.
+        // One range has a neutral element; the number of channels is known only to processes with data.
         if (options_.ch_axis >= 0)
             throw Error(type_name() + ": is_sync_quantize per channel needs data in every process");
         ranges = {{infinity}, {-infinity}};

@@ -15,14 +15,14 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A row of the table of observers: the word that a qconfig is made with.
+/// A row of the table of observers, with its name in qconfigs.
 struct NamedObserver {
     std::string name;
     ObserverFactory per_tensor;
     ObserverFactory per_channel;  // empty: there is none
 };
 
-/// The observers by name; open for more.
+/// The observers by name; more may be added.
 NamedTable<NamedObserver>& observer_table();
 
 // --- definitions -----------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@
 //     range        its formula, as an expression of `histogram` and `options`; the value is a ValueRange or a Result of
 //                  one, and the memory that the formula needs is a detail::Scratch
 //
-// Formulas stand in intq/observers/, and the definitions below include their headers. An option of a method is a field
-// of ObserverOptions, and check_range_options() holds its bounds.
+// Formulas are in intq/observers/, and the definitions below include their headers. An option of a method is a field of
+// ObserverOptions, and check_range_options() holds its bounds.
 #ifndef INTQ_QUANTIZATION_OBSERVERS_RANGE_METHODS_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_RANGE_METHODS_HPP
 
@@ -87,7 +87,7 @@ constexpr const RangeMethodRow& range_method_row(RangeMethod method) noexcept {
 /// Throws for options that some method cannot work with.
 void check_range_options(const ObserverOptions& options);
 
-/// What the formula of a method reads from a histogram.
+/// The range that a method's formula reads from a histogram.
 ///
 /// @param where  who asks, for messages
 /// @pre histogram.seen(); check_range_options()
@@ -133,7 +133,7 @@ private:
     std::vector<T> memory_;
 };
 
-/// 2^(bits of the dtype): what the search counts with.
+/// 2^(bits of the dtype): used by the search.
 INTQ_INLINE std::int64_t codes_of(DType dtype) noexcept { return highest_code(dtype) - lowest_code(dtype) + 1; }
 
 INTQ_INLINE void check_range_options(const ObserverOptions& options) {

@@ -21,7 +21,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// An observer that stands on one of the ranges of observers/.
+/// An observer based on one of the ranges of observers/.
 template <class Derived> class RangeObserver : public nn::Cloneable<Derived, Observer> {
 public:
     using nn::Cloneable<Derived, Observer>::Cloneable;
@@ -105,7 +105,7 @@ public:
     INTQ_INLINE std::string type_name() const override;
 };
 
-/// Smallest and largest value of all data, each clamped to [xmin, xmax]. Per channel where a ch_axis is given.
+/// Smallest and largest value of all data, each clamped to [xmin, xmax]. Per channel if a ch_axis is given.
 class ClipObserver : public detail::MinMaxBase<ClipObserver> {
 public:
     explicit ClipObserver(const ObserverOptions& options);
@@ -113,7 +113,7 @@ public:
     INTQ_INLINE Ranges ranges() const override;
 };
 
-/// Says the scale and zero point that it was given, whatever it sees. NaN and infinity are refused nevertheless.
+/// Always returns its fixed scale and zero point. NaN and infinity are refused nevertheless.
 class FixedScaleObserver : public nn::Cloneable<FixedScaleObserver, Observer> {
 public:
     explicit FixedScaleObserver(const ObserverOptions& options);

@@ -18,7 +18,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     share[i] = |{x : x = numbers[i]}| / |{x}|
 ///
-/// Its state are the counts, beside the range that each observer keeps. Two of them merge to what one pass gives.
+/// Its state is the counts, beside the range that each observer keeps. Merging two equals one pass.
 ///
 /// Result   exact
 /// Memory   a count a number
@@ -29,7 +29,7 @@ public:
 
     INTQ_INLINE std::string type_name() const override;
     const std::vector<float>& numbers() const noexcept { return numbers_; }
-    /// One for each number; zeros where no data was seen.
+    /// One for each number; zeros if no data was seen.
     std::vector<double> shares() const;
     /// Throws for counts, from a file, that no data could have made.
     INTQ_INLINE void check_state() const override;
@@ -61,7 +61,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The buffer: the number of all elements, then those of each number.
+/// The buffer: the number of all elements, then the count of each number.
 inline constexpr const char* share_counts = "counts";
 
 }  // namespace detail

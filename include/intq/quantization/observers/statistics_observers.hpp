@@ -19,10 +19,10 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a method makes of one channel's data.
+/// The result of a method on one channel's data.
 struct RangeChoice {
     observers::ValueRange range{};
-    double error = 0.0;  // mean squared error of fake-quantization, of the data to a bin
+    double error = 0.0;  // mean squared error of fake-quantization, of the data, to within a bin
     observers::Cliff cliff{};
 };
 
@@ -33,11 +33,11 @@ struct RangeChoice {
 ///     for (const RangeMethod method : all_range_methods) print(statistics.choose(method));
 ///     statistics.set_method(RangeMethod::kl);             // calculate_qparams() follows
 ///
-/// Batches, shards, threads and processes give the same bits in any order; merge() joins two observers. Buffers:
+/// The bits do not depend on the order of batches, shards, threads and processes; merge() joins two observers. Buffers:
 /// histogram (channels, bins) of int64, grid (channels, 2) of int32, min_val, max_val.
 ///
-/// Memory   8 bytes a bin and channel, independent of the amount of data; a batch takes 16 bytes a bin and task more,
-///          of at most 16 tasks
+/// Memory   8 bytes per bin and channel, independent of the amount of data; a batch takes 16 more bytes per bin and
+///          task, for at most 16 tasks
 class StatisticsObserver : public nn::Cloneable<StatisticsObserver, Observer> {
 public:
     explicit StatisticsObserver(const ObserverOptions& options = {}, RangeMethod method = RangeMethod::min_max);
@@ -47,7 +47,7 @@ public:
     void set_method(RangeMethod method) noexcept { method_ = method; }
     INTQ_INLINE Ranges ranges() const override;
 
-    /// What a method makes of the data of this process, channel by channel; empty where none was seen, and for
+    /// The results of a method on the data of this process, channel by channel; empty if none was seen, and for
     /// PyTorch's counts.
     std::vector<RangeChoice> choose(RangeMethod method) const;
     INTQ_INLINE void check_state() const override;
@@ -58,7 +58,7 @@ protected:
 
 private:
     using Histograms = std::vector<observers::GridHistogram>;
-    /// Histograms over the memory of `counts`, which gets `channels` of them when it is undefined.
+    /// Histograms over the memory of `counts`, which is filled with `channels` of them if undefined.
     Histograms histograms(Tensor& counts, index_t channels) const;
     void store(const Tensor& counts, const Histograms& all);
     void synchronize(Tensor& counts, Histograms& all) const;
@@ -73,8 +73,7 @@ ObserverOptions options_of(RangeMethod method, ObserverOptions options);
 
 }  // namespace detail
 
-/// The observer of a row of INTQ_RANGE_METHODS: a StatisticsObserver that has the row's name and begins with its
-/// method.
+/// The observer of a row of INTQ_RANGE_METHODS: a StatisticsObserver that has the row's name and its initial method.
 template <RangeMethod Method> class MethodObserver : public nn::Cloneable<MethodObserver<Method>, StatisticsObserver> {
 public:
     explicit MethodObserver(const ObserverOptions& options = {})
@@ -82,7 +81,7 @@ public:
     std::string type_name() const override { return detail::range_method_row(Method).observer; }
 };
 
-/// HistogramObserver: PyTorch's search for the range of the least squared error.
+/// HistogramObserver: PyTorch's search for the range with the least squared error.
 ///
 /// In horizon mode the search reads counts that do not depend on the order of the data. In torch mode it is PyTorch's
 /// to the last bit: its counts (the buffer histogram, of float32) depend on the order of the batches and cannot be
@@ -212,12 +211,12 @@ INTQ_INLINE void StatisticsObserver::store(const Tensor& counts, const Histogram
 
 INTQ_INLINE Status StatisticsObserver::add(const RowView& x, int axis) {
     const index_t channels = axis < 0 ? 1 : x.extent(axis);
-    Tensor counts = tensor("histogram").clone();  // what fails leaves the old one
+    Tensor counts = tensor("histogram").clone();  // a failure leaves the old one
     Histograms all = histograms(counts, channels);
     const index_t outer = x.extent(0), inner = axis < 0 ? x.size() / outer : x.extent(2);
     std::vector<std::uint32_t> scratch(
         static_cast<std::size_t>(kernels::grid_histogram_scratch_size(outer * inner, counts.extent(1))));
-    // Which element is bad is said for the whole tensor, not for its channel.
+    // The index of a bad element refers to the whole tensor, not to its channel.
     if (channels > 1)
         if (const Status status = kernels::check_finite(x); !status.ok()) return status;
     for (index_t c = 0; c < channels; ++c) {
@@ -238,7 +237,7 @@ INTQ_INLINE void StatisticsObserver::merge_state(const Observer& other) {
     store(counts, all);
 }
 
-/// All processes widen to one range, which gives them one grid; then the counts are sums.
+/// All processes widen to one range, so they share one grid; then counts are summed.
 INTQ_INLINE void StatisticsObserver::synchronize(Tensor& counts, Histograms& all) const {
     Ranges ranges = synchronized(own_ranges());
     if (all.empty()) all = histograms(counts, static_cast<index_t>(ranges.lowest.size()));
@@ -301,7 +300,7 @@ INTQ_INLINE Status HistogramObserver::add(const RowView& x, int axis) {
     std::vector<std::uint32_t> scratch(
         static_cast<std::size_t>(kernels::histogram_scratch_size(x.size(), options().bins)));
     const Status status = histogram.update(x, counts, sums, scratch);
-    // The width of the range, times the bins, is no float: not a fault of any element.
+    // The width of the range, times the bins, overflows a float: no element is at fault.
     if (status.code == StatusCode::not_finite && status.given == 0 && arith::is_finite(*x.data()))
         throw Error("HistogramObserver: the range of the data is too wide for a histogram of " +
                     std::to_string(options().bins) + " bins; another observer, or horizon mode, takes it");
@@ -332,7 +331,7 @@ INTQ_INLINE Observer::Ranges HistogramObserver::ranges() const {
     std::vector<float> running(counts.size());
     const observers::ValueRange found = observers::search_histogram({counts, known.lowest[0], known.highest[0]},
                                                                     detail::codes_of(options().dtype), running);
-    // A range near the largest float has no width in floats, and PyTorch's search gives none.
+    // A range near the largest float has no width in floats, and PyTorch's search finds none.
     if (!arith::is_finite(found.lowest) || !arith::is_finite(found.highest)) return known;
     return {{found.lowest}, {found.highest}};
 }

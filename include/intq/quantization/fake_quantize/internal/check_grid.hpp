@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Whether a grid fits a quantizer, and whether a state is one that a run makes. Layer: quantization
-// (docs/workflow.md section 2).
+// Whether a grid fits a quantizer, and whether a run can produce a state. Layer: quantization (docs/workflow.md section
+// 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_INTERNAL_CHECK_GRID_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_INTERNAL_CHECK_GRID_HPP
 
@@ -15,20 +15,20 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Throws the Error that says how the channels of a grid are not those of a quantizer.
+/// Throws the Error that says how the channels of a grid differ from a quantizer's.
 ///
 /// @param axis      of the channels that have a scale each; -1 per tensor
-/// @param channels  0 where their number is not known yet
+/// @param channels  0 if not known yet
 void check_channels(const OwnedQParams& grid, int axis, std::size_t channels);
 
-/// Throws the Error that says what else is not a quantizer's own: type and range of the codes, zero points, scales.
+/// Throws the Error that says what else differs from the quantizer's: type and range of the codes, zero points, scales.
 void check_codes(const OwnedQParams& grid, const ObserverOptions& own);
 
-/// Throws for a number of scales that no run of a quantizer gives.
+/// Throws for a number of scales that no run of a quantizer produces.
 ///
-/// @param channels    of the layer whose weight it quantizes; 0 where there is none
+/// @param channels    of the layer whose weight it quantizes; 0 if there is none
 /// @param is_given    one scale may serve all channels
-/// @param is_decided  data does not change the scales: of a quantizer per tensor they may be those of a folded weight
+/// @param is_decided  data does not change the scales: for a quantizer per tensor they may come from a folded weight
 void check_scale_count(std::size_t count, int axis, std::size_t channels, bool is_given, bool is_decided);
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// LearnableFakeQuantize: what the quantizers share whose grid follows from a parameter. Layer: quantization
+// LearnableFakeQuantize: the base of quantizers whose grid follows from a parameter. Layer: quantization
 // (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_INTERNAL_LEARNABLE_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_INTERNAL_LEARNABLE_FAKE_QUANTIZE_HPP
@@ -18,8 +18,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// Rounds to a grid that follows from a parameter, which an optimizer moves: a scale, or a bound.
 ///
 /// The observer decides the parameter while rounding is off (calibration), or at the first forward if there was no
-/// calibration. From then on each forward takes max(|parameter|, least_value()), so that no step of an optimizer can
-/// leave it without meaning.
+/// calibration. From then on each forward takes max(|parameter|, least_value()), so that no optimizer step can make it
+/// meaningless.
 class LearnableFakeQuantize : public FakeQuantize {
 public:
     /// @param parameter  its name
@@ -35,11 +35,11 @@ protected:
     bool is_observing() const override {
         return observer_enabled() && !has_given_qparams() && (!fake_quant_enabled() || !has_qparams());
     }
-    /// The smallest value that has a meaning.
+    /// The smallest meaningful value.
     virtual float least_value() const noexcept = 0;
-    /// Brings what an optimizer moved back to where it has a meaning.
+    /// Brings a value that an optimizer moved back into the meaningful range.
     virtual INTQ_INLINE void keep_in_range();
-    /// The parameter as the next forward takes it.
+    /// The parameter as the next forward uses it.
     std::vector<float> constrained() const;
 
 private:
