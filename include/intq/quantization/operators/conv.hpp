@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// conv2d, conv1d, their transposes and linear on codes, with what is fused into them. Long because a family of
-// operators stands in one file. Layer: quantization.
+// conv2d, conv1d, their transposes and linear on codes, with operators fused into them. Long because one file holds a
+// family of operators. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_CONV_HPP
 #define INTQ_QUANTIZATION_OPERATORS_CONV_HPP
 
@@ -22,7 +22,7 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a file or another engine gives of a layer, as kernels::Conv2dSpec takes it. Empty vectors give nothing.
+/// Data of a layer from a file or another engine, as kernels::Conv2dSpec takes it. Empty vectors provide nothing.
 struct GivenCodes {
     std::vector<std::int64_t> bias{};
     std::vector<std::int32_t> bias_int32{};
@@ -30,7 +30,7 @@ struct GivenCodes {
     std::optional<kernels::CodeBounds> bounds{};        // in place of an activation
 };
 
-/// A convolution or linear layer for add_conv(): input, sumin and their qparams are those of the tensors.
+/// A convolution or linear layer for add_conv(): input, sumin and their qparams come from the tensors.
 struct ConvLayer {
     OpKind op = OpKind::conv2d;
     Window2d window{};
@@ -65,12 +65,12 @@ public:
     Tensor weight{};                         // codes, row_major: (O, C/groups, KH, KW) or (O, I)
     OwnedQParams weight_qparams;             // scales raised by docs/arithmetic.md section 3, step 0
     Tensor bias{};                           // real numbers, (O), or undefined
-    std::vector<std::int32_t> bias_codes{};  // that a file gives: the program takes them in place of the real numbers
+    std::vector<std::int32_t> bias_codes{};  // from a file: the program takes them in place of the real numbers
     bool sumin = false;
     Activation activation = Activation::none;
-    /// conv_transpose2d: how the pixels are put apart before the convolution, with the zero point between them.
+    /// conv_transpose2d: how the pixels are spread before the convolution, with the zero point between them.
     std::optional<kernels::PadParams> spread{};
-    nn::ModulePtr layer{};  // in float, with the weight that the codes stand for
+    nn::ModulePtr layer{};  // in float, with the weight that the codes represent
 
     OpKind kind() const noexcept override { return op; }
     INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
@@ -156,7 +156,7 @@ INTQ_INLINE kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const 
     return spec;
 }
 
-/// Throws where the given numbers are not as many as the channels. `requantize` must outlive the spec.
+/// Throws if there are not as many given numbers as channels. `requantize` must outlive the spec.
 INTQ_INLINE void take_given(kernels::Conv2dSpec& spec, const GivenCodes& given, kernels::GivenRequantize& requantize,
                             const program::LayerName& layer) {
     const auto channels = static_cast<std::size_t>(spec.out_channels);
@@ -184,9 +184,9 @@ INTQ_INLINE void take_given(kernels::Conv2dSpec& spec, const GivenCodes& given, 
     if (given.bounds) spec.bounds = &*given.bounds;
 }
 
-/// What keeps the sum of a layer in its accumulator; nothing that the layer has already.
+/// Ways to keep the sum of a layer in its accumulator, except those that the layer already uses.
 ///
-/// @param input  the name of what the layer reads
+/// @param input  the name of the layer's input
 INTQ_INLINE std::string ways_out(const kernels::Conv2dSpec& spec, const arith::PolicyRecord& target,
                                  const char* input) {
     if (spec.bias_codes_int32 != nullptr && spec.input_dtype == DType::int16 && spec.output_dtype != DType::int32)
@@ -203,7 +203,7 @@ INTQ_INLINE std::string ways_out(const kernels::Conv2dSpec& spec, const arith::P
     return "; ways out: " + ways + (ways.empty() ? "" : "or ") + "a larger weight scale";
 }
 
-/// @param input  the name of what the layer reads
+/// @param input  the name of the layer's input
 INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, kernels::Conv2dSpec spec, const char* input,
                                        const program::LayerName& layer) {
     const kernels::PackingRules& rules = builder.table().packing;
@@ -278,7 +278,7 @@ INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) con
     ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation, {}, false};
     if (conv.output.dtype != DType::int32) {
         const arith::OutputCodes codes = l.output_codes(node, activation);
-        if (l.is_bounded(node.output)) {  // they hold those of the activation
+        if (l.is_bounded(node.output)) {  // they include the activation's
             conv.given.bounds = kernels::CodeBounds{codes.lowest, codes.highest};
             conv.activation = Activation::none;
         }
@@ -338,7 +338,7 @@ INTQ_INLINE void WeightedStep::add_reference(ReferenceBuilder& reference, const 
 
 namespace operators {
 
-/// The qparams of the operand of a fused add; null without one.
+/// The qparams of the operand of a fused add; null if there is none.
 INTQ_INLINE const OwnedQParams* operand_of(const StepRequest& request, const nn::Fusion& fusion) {
     if (!fusion.add) return nullptr;
     if (!request.target.fused_add)
@@ -359,7 +359,7 @@ INTQ_INLINE void require_finite(const StepRequest& request, const Tensor& tensor
             throw request.error("element " + std::to_string(i) + " of the " + name + " is NaN or infinite");
 }
 
-/// What all layers with weights share.
+/// The part that all layers with weights share.
 INTQ_INLINE std::shared_ptr<WeightedStep> weighted_step(const StepRequest& request, OpKind op) {
     const auto& prepared = dynamic_cast<const PreparedWeight&>(*request.module);
     const nn::Weighted& layer = prepared.layer();
@@ -413,7 +413,7 @@ INTQ_INLINE StepPtr make_conv1d(const StepRequest& request) {
     return step;
 }
 
-/// Padding p of a transposed convolution cuts; what is left of the window's reach is added on each side.
+/// Padding p of a transposed convolution cuts; the rest of the window's reach is added on each side.
 INTQ_INLINE kernels::PadParams spread_of(const nn::ConvTranspose2dOptions& options) {
     const Window2d& w = options.window;
     const index_t reach_y = w.dilation.height * (w.kernel.height - 1),
@@ -430,7 +430,7 @@ INTQ_INLINE StepPtr transposed_step(std::shared_ptr<WeightedStep> step, const nn
     step->groups = options.groups;
     step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
     step->spread = spread_of(options);
-    // The codes of the convolution that does the same to an image whose pixels stand apart.
+    // The weight codes of the equivalent convolution of an image with spread pixels.
     using nn::float_operators::turned_weight;
     if (step->weight.rank() == 3) step->weight = nn::float_operators::images_of_rows(step->weight);
     step->weight = step->weight.dtype() == DType::int8 ? turned_weight<std::int8_t>(step->weight, options.groups)

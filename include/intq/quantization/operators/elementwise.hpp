@@ -24,14 +24,14 @@ inline namespace INTQ_HOSTED_ABI {
 std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
                      const OwnedQParams& output, Activation activation, const program::LayerName& layer);
 
-/// The same with given bounds in place of an activation.
+/// The same with bounds in place of an activation.
 std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
                      const OwnedQParams& output, const arith::OutputCodes& codes, const program::LayerName& layer);
 
 std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y, const OwnedQParams& output,
                      const program::LayerName& layer);
 
-/// The same with given bounds, and a multiplier from outside in place of the scales.
+/// The same with bounds, and with an external multiplier in place of the scales.
 std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y, const OwnedQParams& output,
                      const arith::OutputCodes& codes, const std::optional<arith::QuantizedMultiplier>& multiplier,
                      const program::LayerName& layer);
@@ -212,7 +212,7 @@ INTQ_INLINE void BoundStep::lower(Lowering& l, const QuantizedNode& node) const 
 
 namespace operators {
 
-/// What keeping its input's grid means to a clip: a bound may lie between two codes, or beyond all.
+/// The effect of keeping its input's grid on a clip: a bound may lie between two codes, or beyond all.
 INTQ_INLINE GridUse grid_use_of(const RealBounds& bounds) {
     GridUse use;
     for (const std::optional<double>& bound : {bounds.low, bounds.high})

@@ -11,7 +11,7 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What both have in common: no program executes them.
+/// The common part of both: no program executes them.
 class RealStep : public Step {
 public:
     OpKind kind() const noexcept override { return OpKind::none; }

@@ -25,20 +25,20 @@ inline namespace INTQ_HOSTED_ABI {
 ///     x[n, c, ...] = (pixel / 255 - mean[c]) / deviation[c]      as normalize_images()
 ///     code         = quantize(x)
 ///
-/// The program gives the bytes that it gives on the real numbers of normalize_images().
+/// The program returns the same bytes as on the real numbers of normalize_images().
 struct ImageInput {
     std::string input{};                 // its name in the model; empty: the only input
     std::vector<float> mean{0.0f};       // one number, or one for each channel; finite
     std::vector<float> deviation{1.0f};  // the same; none is 0
-    /// How the caller's pixels lie: row_major are planes (N, C, H, W), channels_last is (N, H, W, C).
+    /// The layout of the caller's pixels: row_major are planes (N, C, H, W), channels_last is (N, H, W, C).
     Layout layout = Layout::row_major;
 };
 
 /// The inputs of a model, by their tensors.
 ///
-/// @throws Error naming the input: a name that the model has not got or that was given before, an input of codes, of
-///         rank 1, one that is an output as well, that several operators read, or that another operator than quantize
-///         reads; a mean or deviation that is not finite, a deviation of 0, and a layout that images do not have
+/// @throws Error naming the input: a name that the model lacks or that appeared before; an input of codes, of rank 1,
+///         one that is also an output, one read by several operators, or by another operator than quantize; a mean or
+///         deviation that is not finite, a deviation of 0, and a layout that images lack
 std::map<int, ImageInput> find_image_inputs(const QuantizedGraph& quantized, std::span<const ImageInput> images);
 
 /// An input of the program for pixels.
@@ -49,7 +49,7 @@ std::int32_t add_image_input(program::ProgramBuilder& builder, const ImageInput&
 
 /// Pixels -> codes, by a table of 256 codes for each channel; one for all where all are equal.
 ///
-/// @throws Error naming the layer: as normalize_images(), and what quantize refuses
+/// @throws Error naming the layer: as normalize_images(), and for anything that quantize refuses
 std::int32_t add_quantize_image(program::ProgramBuilder& builder, std::int32_t x, const ImageInput& image,
                                 const OwnedQParams& qparams, const program::LayerName& layer);
 
@@ -99,7 +99,7 @@ INTQ_INLINE void check_image_numbers(const ImageInput& image, const std::string&
         refuse_image(name, std::string("pixels are row_major or channels_last, given ") + name_of(image.layout));
 }
 
-/// Its only reader is a quantizer: whoever else reads it takes real numbers, which the program has not got.
+/// Its only reader is a quantizer: any other reader takes real numbers, which the program lacks.
 INTQ_INLINE void check_image_reader(const QuantizedGraph& quantized, int tensor, const std::string& name) {
     std::vector<const QuantizedNode*> readers;
     for (const QuantizedNode& node : quantized.nodes)

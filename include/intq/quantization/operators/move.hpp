@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What moves codes and shares their qparams: slice, split, chunk, permute, transpose, reshape, flatten, identity,
-// dropout; and cat, which requantizes its inputs. Long because a family of operators stands in one file. Layer:
+// Operators that move codes and share their qparams: slice, split, chunk, permute, transpose, reshape, flatten,
+// identity, dropout; and cat, which requantizes its inputs. Long because one file holds a family of operators. Layer:
 // quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
@@ -23,7 +23,7 @@ inline namespace INTQ_HOSTED_ABI {
 std::int32_t add_expand(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
                         const program::LayerName& layer);
 
-/// Along an axis, but not that of the samples; each input is requantized to the scale of the output.
+/// Along an axis, but not the axis of samples; each input is requantized to the scale of the output.
 std::int32_t add_cat(program::ProgramBuilder& builder, const std::vector<std::int32_t>& inputs, int axis,
                      const OwnedQParams& output, const program::LayerName& layer);
 
@@ -38,8 +38,8 @@ private:
     int axis_;
 };
 
-/// Axes start_axis to end_axis become one; neither is negative. An image that becomes a vector is written only where
-/// something else than a linear layer reads it.
+/// Axes start_axis to end_axis become one; neither is negative. An image that becomes a vector is written only for
+/// readers other than linear layers.
 class FlattenStep : public FloatBackedStep {
 public:
     FlattenStep(FloatCall call, int start_axis, int end_axis);
@@ -106,7 +106,7 @@ INTQ_INLINE std::int32_t add_expand(program::ProgramBuilder& builder, std::int32
                         builder.keep_params(move), layer);
 }
 
-/// Axes of a tensor of codes in another order; the scale stays, as of all that moves codes.
+/// Axes of a tensor of codes in another order; the scale stays, as in all moves of codes.
 class PermuteStep : public FloatBackedStep {
 public:
     /// @param axes  axis i of the output is axis axes[i] of the input
@@ -120,7 +120,7 @@ private:
     std::vector<int> axes_;
 };
 
-/// Elements of one axis, from one on, every so many.
+/// Elements of one axis, from a first one, with a step.
 class SliceStep : public FloatBackedStep {
 public:
     SliceStep(FloatCall call, int axis, index_t first, index_t count, index_t step)
@@ -186,7 +186,7 @@ INTQ_INLINE void check_pieces(const StepRequest& request) {
     }
 }
 
-/// Elements of an axis that is not that of the batch.
+/// Elements of an axis that is not the batch axis.
 INTQ_INLINE StepPtr slice_step(const StepRequest& request, FloatCall call, int axis, index_t first, index_t step) {
     require_whole_samples(request, axis);
     if (request.output_shape.size() == 0)

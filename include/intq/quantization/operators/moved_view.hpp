@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// MovedView: where the codes of a tensor stand in another one's memory, after any number of slices, permutations and
-// reshapes. Lowering moves codes once, when an operator reads them: a channel shuffle, which is a reshape, a
+// MovedView: the places of a tensor's codes in another one's memory, after any number of slices, permutations and
+// reshapes. Lowering moves codes once, when an operator reads them. A channel shuffle, which is a reshape, a
 // permutation and a reshape, becomes one move, and so does a slice of its result. Layer: quantization (docs/workflow.md
 // section 4).
 #ifndef INTQ_QUANTIZATION_OPERATORS_MOVED_VIEW_HPP
@@ -20,11 +20,11 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// The codes of an image of a tensor of the program, in another order, or some of them.
 ///
-/// Each axis but that of the samples is a list of factors, whose extents multiply to its own; the last one moves
+/// Each axis but the axis of samples is a list of factors, whose extents multiply to its own; the last one moves
 /// fastest. Element (n, …) of the tensor is element offset + sum of index·step of image n.
 class MovedView {
 public:
-    /// A tensor of a program as it is: images are channels last.
+    /// A tensor of a program, not moved: images are channels last.
     MovedView(std::int32_t source, const Shape& shape);
 
     /// The tensor of the program.
@@ -34,14 +34,14 @@ public:
     /// Axis i is axis axes[i]; axis 0 stays.
     MovedView permuted(std::span<const int> axes) const;
     /// `count` elements of an axis, from `first` on, every `step`-th.
-    /// @return nothing where they are no range of a factor
+    /// @return empty if they are not a range of a factor
     std::optional<MovedView> sliced(int axis, index_t first, index_t count, index_t step) const;
     /// The same elements in row_major order in another shape, whose first extent stays.
-    /// @return nothing where an extent of it would end inside of a factor that it does not divide
+    /// @return empty if an extent would end inside a factor that it does not divide
     std::optional<MovedView> reshaped(const Shape& shape) const;
 
     /// The move that writes the view as a tensor of a program.
-    /// @return nothing for one of more than max_rank axes
+    /// @return empty for a move of more than max_rank axes
     std::optional<kernels::MoveParams> move() const;
 
 private:
@@ -136,7 +136,7 @@ INTQ_INLINE std::optional<MovedView> MovedView::reshaped(const Shape& shape) con
     Factors left;
     for (const Factors& factors : axes_)
         for (const Factor& factor : factors) {
-            // What lies one in the other is one factor, which can be divided elsewhere.
+            // Nested factors become one, which can be divided elsewhere.
             if (!left.empty() && left.back().step == factor.extent * factor.step)
                 left.back() = {left.back().extent * factor.extent, factor.step};
             else

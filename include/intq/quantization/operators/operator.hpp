@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What quantization knows of an operator: which quantizers it asks for, and the step that it becomes. One row an
+// The row of an operator for quantization: the quantizers that it needs, and the step that it becomes. One row per
 // operator, in quantization/operators/; their list is operator_table.hpp. Layer: quantization
 // (docs/design.md section 10).
 #ifndef INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP
@@ -41,7 +41,7 @@ enum class Role : std::uint8_t {
     output,        // of the model
     quant_stub,    // real values -> codes
     dequant_stub,  // codes -> real values
-    item,          // one output of an operator that gives a tuple
+    item,          // one output of an operator that returns a tuple
     weighted,      // a weight quantizer, and a quantizer on its output unless that is the accumulator
     own_output,    // a quantizer on its output
     cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
@@ -49,7 +49,7 @@ enum class Role : std::uint8_t {
     float_only     // no integer form
 };
 
-/// What becomes of a positive factor on each channel of an operator's input.
+/// The effect on the output of a positive factor on each channel of an operator's input.
 enum class ChannelFactors : std::uint8_t {
     lost,       // something else
     anywhere,   // the same factors on its output, whichever axis counts the channels
@@ -57,7 +57,7 @@ enum class ChannelFactors : std::uint8_t {
     flattened   // so for them, and the last axis of the output counts the elements of channel after channel
 };
 
-/// What a step is made of: a node of a prepared graph, and what is known of its values.
+/// The inputs for making a step: a node of a prepared graph, and the known facts about its values.
 struct StepRequest {
     const graph::Node& node;
     const nn::Module* module;                    // null for a function
@@ -65,7 +65,7 @@ struct StepRequest {
     Shape output_shape;
     const arith::PolicyRecord& target;
     FloatCall call;                    // the operator in float
-    std::vector<nn::Value> constants;  // its arguments; none where they are values of the graph
+    std::vector<nn::Value> constants;  // its arguments; none if they are values of the graph
     std::string where;                 // "convert: %conv (Conv2d)"
 
     Error error(const std::string& sentence) const { return Error(where, sentence); }
@@ -84,43 +84,43 @@ struct StepRequest {
 struct QuantizedOperator {
     std::string_view name;  // of graph/operators.hpp
     Role role = Role::float_only;
-    OpKind kind = OpKind::none;  // for the constraint table; none where there is nothing to ask
+    OpKind kind = OpKind::none;  // for the constraint table; none if it is not in the table
     int operands = 1;            // leading arguments that are codes; those of a cat are a list
-    /// Null for what leaves no trace in a converted model.
+    /// Null for operators that leave no trace in a converted model.
     StepPtr (*make_step)(const StepRequest&) = nullptr;
     /// Throws for arguments that have no integer form on the target, whatever the shapes, which may be unknown (of
     /// rank 0). prepare asks it; make_step asks it again, with shapes.
     void (*check)(const StepRequest&) = nullptr;
-    /// own_output: stays in float where the target's table has no row for its type, if nothing but DeQuantStubs and
-    /// outputs read it.
+    /// own_output: stays in float if the target's table has no row for its type and only DeQuantStubs and outputs read
+    /// it.
     bool may_end_in_float = false;
     /// The window that the constraint table limits.
     Window2d (*window)(const nn::Module&) = nullptr;
-    /// lookup_table: which function a node computes, where the constraint table fixes the outputs of some.
+    /// lookup_table: which function a node computes, for constraint tables that fix the outputs of some.
     TableFunction (*function)(const graph::Node&, const nn::Module*) = nullptr;
-    /// The quantizer stands behind the relu that alone reads the operator.
+    /// The quantizer is behind a relu that is the operator's only reader.
     bool takes_relu = false;
     /// Its outputs are read one by one, by operators of the role item.
     bool gives_tuple = false;
     /// own_output and shares_input: whether this target keeps the input's scale, although the results are not values
-    /// of the input. A quantizer that follows that of the input rounds them.
+    /// of the input. A quantizer that follows the input's rounds them.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
-    /// keeps_scale: what the operator does to the grid that it keeps; none where keeping it costs nothing. The graph
-    /// alone says it: arguments and module, no shapes and no data.
+    /// keeps_scale: the effect of the operator on the grid that it keeps; none if keeping it costs nothing. It depends
+    /// only on the graph: arguments and module, no shapes and no data.
     std::optional<GridUse> (*grid_use)(const StepRequest&) = nullptr;
-    /// The bounds between which the operator keeps its input, where that is all that it does (relu6, clamp, hardtanh).
-    /// Behind a producer of codes that nobody else reads it bounds the codes of that, whose quantizer stands behind it.
+    /// The bounds between which the operator keeps its input, if it does only that (relu6, clamp, hardtanh). As the
+    /// only reader of a producer of codes it bounds those codes, and the producer's quantizer is behind it.
     std::optional<RealBounds> (*clip)(const StepRequest&) = nullptr;
     /// Whether a clip behind it becomes bounds of its codes.
     bool takes_clip = false;
-    /// own_output: whether its sum, an int32 accumulator, may be the output where only DeQuantStubs read it.
+    /// own_output: whether its sum, an int32 accumulator, may be the output if only DeQuantStubs read it.
     bool (*gives_sum)(const arith::PolicyRecord&) = nullptr;
-    /// The role in torch mode, where PyTorch's observers stand otherwise.
+    /// The role in torch mode, where PyTorch places observers differently.
     std::optional<Role> torch_role{};
     /// weighted: the layer with a weight quantizer.
     std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
                                              const arith::PolicyRecord&) = nullptr;
-    /// weighted, of a module that is not an nn::Weighted: the layer that computes the same in evaluation; it takes the
+    /// weighted, of a module that is not an nn::Weighted: the layer that computes the same in evaluation and takes the
     /// module's place. The mode says whether it is the same in training, too.
     std::shared_ptr<nn::Weighted> (*as_layer)(const nn::Module&, QATMode) = nullptr;
     /// weighted: it has no integer form. It trains quantized, and a HybridModel computes it in float between its codes.
@@ -132,7 +132,7 @@ struct QuantizedOperator {
 /// For keeps_scale: on every target.
 bool keeps_scale_always(const arith::PolicyRecord&);
 
-/// A step whose reference is the float operator that the model has.
+/// A step whose reference is the float operator of the model.
 class FloatBackedStep : public Step {
 public:
     explicit FloatBackedStep(FloatCall call);

@@ -23,17 +23,17 @@ inline namespace INTQ_HOSTED_ABI {
 std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
                           const program::LayerName& layer);
 
-/// An output of the input's scale and zero point is divided on the tflite family; one of others is requantized, of
-/// windows without padding.
+/// An output with the input's scale and zero point is divided on the tflite family; others are requantized, for windows
+/// without padding.
 std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
                           const OwnedQParams& output, const program::LayerName& layer);
 /// The same with given bounds.
-/// @param of_values  by arith::make_average_of_values(), where the target has it for the codes
+/// @param of_values  by arith::make_average_of_values(), if the target has it for the codes
 std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
                           const OwnedQParams& output, const arith::OutputCodes& codes, const program::LayerName& layer,
                           bool of_values = false);
 
-/// Requantized whatever the output's scale, as TFLite's MEAN; of a window without padding.
+/// Requantized whatever the output's scale, as in TFLite's MEAN; for a window without padding.
 std::int32_t add_mean(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
                       const OwnedQParams& output, const program::LayerName& layer);
 
@@ -57,7 +57,7 @@ struct AverageForm {
 
 class AvgPoolStep : public FloatBackedStep {
 public:
-    /// @param flattens  the output is (N, C): only of a window that is the whole image or line
+    /// @param flattens  the output is (N, C): only for a window that is the whole image or line
     AvgPoolStep(FloatCall call, const AverageForm& form, bool flattens = false);
     OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
     /// On the image with written().
@@ -206,7 +206,7 @@ INTQ_INLINE std::optional<OwnedQParams> AvgPoolStep::accumulator_qparams(const Q
     return OwnedQParams::per_channel(std::vector<float>(static_cast<std::size_t>(output[1]), scale), 1, DType::int32);
 }
 
-/// Cells of a mean whose accumulator is handed out. As many codes of 8 bits reach the end of 32 bits.
+/// Limit of the cells of a mean whose accumulator is the output. As many codes of 8 bits reach the end of 32 bits.
 inline constexpr index_t largest_sum_of_cells = index_t{1} << 24;
 
 namespace detail {
@@ -222,7 +222,7 @@ INTQ_INLINE std::int32_t first_channel(program::ProgramBuilder& builder, std::in
 
 }  // namespace detail
 
-/// The sum is that of a depthwise convolution whose weights are 1, with the scale of one part of the mean.
+/// The sum is a depthwise convolution whose weights are 1, with the scale of one part of the mean.
 INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const QuantizedNode& node) const {
     const index_t cells = form_.window.kernel.height * form_.window.kernel.width;
     if (cells > largest_sum_of_cells)
@@ -243,8 +243,8 @@ INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const Quanti
     return add_conv(l.builder(), x, std::nullopt, conv, Lowering::layer(node));
 }
 
-/// Of a target whose average keeps the scale where windows have different numbers of cells, on another one: the average
-/// is requantized, of finer codes.
+/// For a target whose averages keep the scale if windows have different numbers of cells: an average on another grid is
+/// requantized, from finer codes.
 INTQ_INLINE std::int32_t AvgPoolStep::add_average_on_grid(Lowering& l, const QuantizedNode& node) const {
     program::ProgramBuilder& builder = l.builder();
     const program::LayerName layer = Lowering::layer(node);
@@ -289,8 +289,8 @@ INTQ_INLINE bool divides_codes(const arith::PolicyRecord& target) {
     return target.average == arith::AverageRule::divide_codes;
 }
 
-/// Padding that counts is written where ceil mode has it count in a part of the windows, and where the target divides
-/// by the cells of the image.
+/// Padding that counts is written if ceil mode counts it in some of the windows, or the target divides by the cells of
+/// the image.
 INTQ_INLINE AverageForm average_form(const StepRequest& request) {
     const auto& pool = dynamic_cast<const nn::AvgPool2d&>(*request.module);
     const bool knows_size = request.inputs.at(0)->shape.rank != 0;
@@ -369,7 +369,7 @@ INTQ_INLINE bool sums_codes(const arith::PolicyRecord& target) {
     return target.average == arith::AverageRule::float_scale_sum;
 }
 
-/// Of an average over the whole image, however large that is.
+/// The form of an average over the whole image, however large.
 INTQ_INLINE std::optional<GridUse> grid_use_of_mean(const StepRequest&) {
     GridUse use;
     use.rounds = true;

@@ -33,11 +33,11 @@ struct RequantizeStep : Step {
     INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
 };
 
-/// The constant that a step brings to codes; null where it is another step, or its input is computed. Such codes are
+/// The constant that a step converts to codes; null if it is another step, or its input is computed. Such codes are
 /// themselves constants of a program.
 const ConstantStep* quantized_constant(const QuantizedGraph& quantized, const QuantizedNode& node);
 
-/// Whether a step is a constant that is read as codes alone, so that no program reads its real values.
+/// Whether a step is a constant that is read only as codes, so that no program reads its real values.
 bool is_constant_of_codes(const QuantizedGraph& quantized, const QuantizedNode& node);
 
 }  // namespace INTQ_HOSTED_ABI

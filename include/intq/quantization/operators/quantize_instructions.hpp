@@ -35,7 +35,7 @@ std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x, co
 std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
                             const program::LayerName& layer);
 
-/// The same with given bounds, and a multiplier from outside in place of the scales.
+/// The same with bounds, and with an external multiplier in place of the scales.
 std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
                             const arith::OutputCodes& codes,
                             const std::optional<arith::QuantizedMultiplier>& multiplier,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// QuantizedGraph: a converted model as a list of steps: what the reference graph and the program are made of.
-// Layer: quantization (docs/workflow.md section 4).
+// QuantizedGraph: a converted model as a list of steps, the source of the reference graph and the program. Layer:
+// quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP
 #define INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP
 
@@ -31,39 +31,38 @@ struct QuantizedNode;
 
 /// A value. float32 holds real numbers; int8 and int16 codes; int32 an accumulator with a scale per channel.
 struct QuantizedTensor {
-    std::string name;  // of the graph node that gives it
+    std::string name;  // of the graph node that computes it
     DType dtype = DType::float32;
     OwnedQParams qparams{};  // not read for float32
     Shape shape{};           // its first extent is the batch of the run that recorded it
 };
 
-/// Real numbers between which results are kept; none is no bound.
+/// Real numbers between which results are kept; none means no bound.
 struct RealBounds {
     std::optional<double> low{}, high{};
 
     bool any() const noexcept { return low.has_value() || high.has_value(); }
 };
 
-/// What a node computes: a class an operator, in quantization/operators/. Inputs and output are those of the node.
+/// The computation of a node: a class per operator, in quantization/operators/. Inputs and output are the node's.
 class Step {
 public:
     virtual ~Step() = default;
     /// The operator for tables and the constraint table; none for float and constants.
     virtual OpKind kind() const noexcept = 0;
-    /// Adds the step's instructions to a program and says which tensor is the node's output.
+    /// Adds the step's instructions to a program and sets the tensor that is the node's output.
     virtual void lower(Lowering& lowering, const QuantizedNode& node) const = 0;
-    /// Adds the float operator that the step stands for to the reference graph.
+    /// Adds the float operator of the step to the reference graph.
     virtual void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const = 0;
-    /// The qparams of the step's accumulator, where that may be its output.
+    /// The qparams of the step's accumulator, if that may be its output.
     ///
     /// @param output  the shape of the output
     virtual INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
                                                                         const Shape& output) const;
-    /// The codes between which a step keeps its input, where that is all that it does on one grid; none for another
-    /// step.
+    /// The codes between which a step keeps its input, if it does only that on one grid; none for other steps.
     virtual INTQ_INLINE std::optional<arith::OutputCodes> bounds_on(const OwnedQParams& grid,
                                                                     const arith::PolicyRecord& target) const;
-    /// The same step with a clamp on its output. Throws for an operator that takes none.
+    /// The same step with a clamp on its output. Throws for an operator that takes no clamp.
     virtual INTQ_INLINE std::shared_ptr<const Step> with_activation(Activation) const;
 };
 using StepPtr = std::shared_ptr<const Step>;
@@ -74,13 +73,13 @@ struct FloatArgument {
     nn::Value constant{};
     std::vector<FloatArgument> list{};
     bool is_list = false;
-    int extent_axis = -1;  // of the input, where the argument is one of its extents
+    int extent_axis = -1;  // of the input, if the argument is one of its extents
 };
 
 /// The call of a float operator: a module's method or a function, on real values.
 struct FloatCall {
     nn::ModulePtr module{};
-    nn::HookRange traced_hooks{};  // of the module, that are steps of their own
+    nn::HookRange traced_hooks{};  // of the module, that are separate steps
     std::string method = "forward";
     const nn::Function* function = nullptr;
     std::vector<FloatArgument> arguments{};
@@ -102,9 +101,9 @@ struct QuantizedNode {
     int output = 0;
     StepPtr step{};
 
-    /// The name by which a user knows it: that of its module, or of the graph node.
+    /// The name by which a user knows it: its module's, or the graph node's.
     const std::string& layer() const noexcept { return module.empty() ? name : module; }
-    /// The step as the class of its operator; null where it is another.
+    /// The step as the class of its operator; null if it is another.
     template <class StepType> const StepType* as() const noexcept { return dynamic_cast<const StepType*>(step.get()); }
     /// The same; throws the Error that names the node.
     template <class StepType> const StepType& step_as() const {
@@ -119,7 +118,7 @@ struct QuantizedGraph {
     std::vector<QuantizedTensor> tensors{};
     std::vector<QuantizedNode> nodes{};
     std::vector<int> inputs{};   // tensors, float32
-    std::vector<int> outputs{};  // tensors, float32, in the order of the model; those of tuples one after the other
+    std::vector<int> outputs{};  // tensors, float32, in the order of the model; items of tuples one after the other
     /// The tensor that each node of the prepared graph became; an operator and its quantizer share one.
     std::map<std::string, int> values{};
     std::vector<nn::Named<nn::Value>> properties{};  // of the prepared model

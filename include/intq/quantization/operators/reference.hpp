@@ -41,7 +41,7 @@ private:
     arith::QuantizeRule rule_;
 };
 
-/// Codes to the real values that their qparams say.
+/// Codes to the real values given by their qparams.
 class DeQuantize : public nn::Cloneable<DeQuantize> {
 public:
     INTQ_INLINE std::string type_name() const override;
@@ -50,10 +50,10 @@ public:
 };
 
 /// A runnable graph of a converted model. Operators keep the names of their nodes and modules; the weights of its
-/// layers are those that the codes stand for. A step whose output is an accumulator gives its real value.
+/// layers are the values of the codes. A step whose output is an accumulator returns its real value.
 std::shared_ptr<graph::GraphModule> make_reference(const QuantizedGraph& quantized);
 
-/// Builds a reference graph; what a Step adds itself to.
+/// Builds a reference graph, to which each Step adds itself.
 class ReferenceBuilder {
 public:
     explicit ReferenceBuilder(const QuantizedGraph& quantized) : quantized_(quantized) {}
@@ -66,7 +66,7 @@ public:
     /// The real value of an input; codes are dequantized once for all readers.
     graph::Node& real_input(const QuantizedNode& node, std::size_t i);
 
-    /// Says that a node of the graph is the real value of the step's output.
+    /// Makes a node of the graph the real value of the step's output.
     void set_real(const QuantizedNode& node, graph::Node& value);
 
     /// Puts a quantizer behind the value; it is the step's output.
@@ -85,7 +85,7 @@ public:
 private:
     graph::Argument argument_of(const QuantizedNode& node, const FloatArgument& argument);
 
-    // A slot for a module: the node's own, or one with its name where that is taken (a module that is called twice).
+    // A slot for a module: the node's own, or one with its name if that is taken (a module that is called twice).
     std::string place(const QuantizedNode& node, const nn::ModulePtr& module);
 
     const QuantizedGraph& quantized_;

@@ -55,7 +55,7 @@ public:
     InterpolateStep(FloatCall call, const ResizeLayer& resize) : FloatBackedStep(std::move(call)), resize_(resize) {}
     OpKind kind() const noexcept override { return OpKind::interpolate; }
     const ResizeLayer& resize() const noexcept { return resize_; }
-    /// The same resize as ONNX Runtime computes it, where it is bilinear, of int8 codes and on a target that
+    /// The same resize as ONNX Runtime computes it, if it is bilinear, on int8 codes, and on a target that
     /// computes_as_onnx().
     std::shared_ptr<const InterpolateStep> of_values() const;
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
@@ -101,7 +101,7 @@ INTQ_INLINE std::span<arith::ResizeTap> new_taps(program::ProgramBuilder& builde
     return {reinterpret_cast<arith::ResizeTap*>(memory.data), static_cast<std::size_t>(taps)};
 }
 
-/// What make(memory) gives. A trial has no memory for taps, and its table none.
+/// The table from make(memory). A trial has no memory for taps, and its table has none.
 template <class Make>
 kernels::ResizeTable resize_table(program::ProgramBuilder& builder, Size2d out, const program::LayerName& layer,
                                   const Make& make) {
@@ -214,7 +214,7 @@ private:
     double value_;
 };
 
-/// They are slices of it, of which a step of -1 mirrors and one of 0 repeats, and a cat.
+/// The padding is made of slices, where a step of -1 mirrors and 0 repeats, and a cat.
 INTQ_INLINE std::int32_t add_pad_of_codes(program::ProgramBuilder& builder, std::int32_t x, int axis, index_t before,
                                           index_t behind, PadMode mode, const OwnedQParams& grid,
                                           const program::LayerName& layer) {
@@ -294,7 +294,7 @@ INTQ_INLINE bool pads_with_constant(const StepRequest& request) {
     return nn::pad_mode(request.arguments()) == PadMode::constant;
 }
 
-/// The constant of a pad; 0 for one that repeats codes of its input, which are on its grid as 0 is.
+/// The constant of a pad; 0 for a pad that repeats codes of its input, since 0 is on its grid too.
 INTQ_INLINE double pad_value(const StepRequest& request) {
     return pads_with_constant(request) ? request.arguments().optional_number(3).value_or(0.0) : 0.0;
 }
@@ -333,8 +333,8 @@ INTQ_INLINE std::optional<GridUse> grid_use_of_interpolate(const StepRequest& re
     return use;
 }
 
-/// A fill may lie between two codes, or beyond all. The lowest float and -inf are masks, for which the lowest code
-/// stands: they enter no range.
+/// A fill may lie between two codes, or beyond all. The lowest float and -inf are masks, which become the lowest code:
+/// they enter no range.
 INTQ_INLINE std::optional<GridUse> grid_use_of_pad(const StepRequest& request) {
     const auto fill = static_cast<float>(pad_value(request));
     if (fill == 0.0f || fill <= std::numeric_limits<float>::lowest()) return std::nullopt;

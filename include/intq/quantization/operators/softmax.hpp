@@ -13,7 +13,7 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Along an axis that is not that of the samples. Throws for an output of another scale or zero point than the target
+/// Along an axis other than the samples'. Throws for an output whose scale or zero point is not the one that the target
 /// fixes.
 std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
                          const program::LayerName& layer);
@@ -44,7 +44,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// What the target's rule takes, but for the axis.
+/// Checks everything for the target's rule except the axis.
 INTQ_INLINE kernels::SoftmaxParams softmax_params(const program::ProgramBuilder& builder, std::int32_t x,
                                                   const OwnedQParams& output, const QParams& out,
                                                   const program::LayerName& layer) {

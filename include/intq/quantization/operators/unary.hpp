@@ -25,7 +25,7 @@ struct TabledFunction {
 std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
                          const OwnedQParams& output, const program::LayerName& layer);
 
-/// The same with given bounds, within the codes of the output.
+/// The same with bounds, within the codes of the output.
 std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
                          const OwnedQParams& output, arith::CodeRange range, const program::LayerName& layer);
 
@@ -123,7 +123,7 @@ private:
 
 namespace operators {
 
-/// A module says its function; of a function the name does, and gelu's argument.
+/// A module names its function; for a function, its name does, and gelu's argument.
 INTQ_INLINE TabledFunction tabled_function(const StepRequest& request) {
     if (const auto* module = dynamic_cast<const nn::Unary*>(request.module))
         return {module->function(), module->parameter()};
@@ -135,7 +135,7 @@ INTQ_INLINE TabledFunction tabled_function(const StepRequest& request) {
     throw request.error("no table of functions has \"" + name + "\"");
 }
 
-/// Which functions have a table of this type, and whether codes may have a zero point, any scale shows.
+/// Any scale shows which functions have a table of this type, and whether codes may have a zero point.
 INTQ_INLINE void check_look_up(const StepRequest& request) {
     const OwnedQParams& codes = request.inputs.at(0)->qparams;
     alignas(std::int16_t) std::byte entries[arith::int16_table_size * sizeof(std::int16_t)];
@@ -153,7 +153,7 @@ INTQ_INLINE void check_look_up(const StepRequest& request) {
         throw request.error("its table: " + describe(status));
 }
 
-/// The function of a module, or of the name of a function.
+/// The function of a module, or of a function's name.
 INTQ_INLINE TableFunction function_of(const graph::Node& node, const nn::Module* module) {
     if (const auto* unary = dynamic_cast<const nn::Unary*>(module)) return unary->function();
     if (node.function() != nullptr)
@@ -173,7 +173,7 @@ INTQ_INLINE std::optional<RealBounds> clip_of_unary(const StepRequest& request) 
     return RealBounds{-1.0, 1.0};
 }
 
-/// All functions of nn/float_operators/unary.hpp share this row, but for leaky_relu.
+/// All functions of nn/float_operators/unary.hpp share this row, except leaky_relu.
 inline constexpr QuantizedOperator unary{.name = "unary",
                                          .role = Role::own_output,
                                          .kind = OpKind::lookup_table,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What quantization knows of add, sub and mul, whose second operand may be a constant number. Layer: quantization
+// Quantization of add, sub and mul, whose second operand may be a constant number. Layer: quantization
 // (docs/arithmetic.md section 4, mul).
 #ifndef INTQ_QUANTIZATION_OPERATORS_INTERNAL_CONSTANT_OPERAND_HPP
 #define INTQ_QUANTIZATION_OPERATORS_INTERNAL_CONSTANT_OPERAND_HPP
@@ -19,13 +19,13 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The number that a node computes with beside one value.
+/// The constant operand of a node, beside one value.
 struct ConstantOperand {
     double number = 0.0;
     bool is_first = false;  // of the two operands
 };
 
-/// None where both operands are values, or none is.
+/// None if both operands are values, or neither is.
 std::optional<ConstantOperand> constant_operand(const graph::Node& node);
 
 /// The grid on which a number is a code: 64 of int8, 16384 of int16, with its sign.
@@ -35,9 +35,9 @@ std::optional<ConstantOperand> constant_operand(const graph::Node& node);
 /// @throws Error for a number that is not finite, or whose scale is not one of 2^-100 … 2^126
 OwnedQParams grid_of_constant(double number, DType dtype);
 
-/// The sum, difference or product of codes and a number. A product with a positive number leaves the codes as they are
-/// where the output has the scale of the input times that number. Otherwise the number is an operand, a constant tensor
-/// of one code.
+/// The sum, difference or product of codes and a number. A product with a positive number leaves the codes unchanged if
+/// the output has the scale of the input times that number. Otherwise the number is an operand, a constant tensor of
+/// one code.
 class ConstantOperandStep : public AddStep {
 public:
     ConstantOperandStep(FloatCall call, OpKind op, const ConstantOperand& operand,
@@ -116,7 +116,7 @@ INTQ_INLINE void ConstantOperandStep::lower(Lowering& l, const QuantizedNode& no
     if (is_another_scale(input, output)) return l.set(node, add_scaled(builder, x, output, layer));
 
     OwnedQParams grid = grid_of_constant(operand_.number, input.dtype);
-    // 0 is a code of any scale: of one that needs no more bits than the output.
+    // 0 is a code of any scale; this one needs no more bits than the output.
     if (operand_.number == 0.0)
         grid.scales = {kind() == OpKind::mul ? arith::fdiv(output.scale(), input.scale()) : input.scale()};
     Shape shape = builder.at(x).shape;
@@ -137,7 +137,7 @@ INTQ_INLINE void check_constant_operand(const StepRequest& request) {
     if (operand && !std::isfinite(operand->number)) throw request.error("its constant operand is not finite");
 }
 
-/// The step of a constant number beside one value; null where both operands are values.
+/// The step of a constant number beside one value; null if both operands are values.
 INTQ_INLINE StepPtr make_with_constant(const StepRequest& request, OpKind op) {
     const std::optional<ConstantOperand> operand = constant_operand(request.node);
     check_constant_operand(request);

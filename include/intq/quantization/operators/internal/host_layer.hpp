@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// conv3d and conv_transpose3d: layers with weights that train quantized and have no integer form. Layer: quantization.
+// conv3d and conv_transpose3d: layers with weights that train quantized but have no integer form. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_INTERNAL_HOST_LAYER_HPP
 #define INTQ_QUANTIZATION_OPERATORS_INTERNAL_HOST_LAYER_HPP
 
@@ -24,11 +24,11 @@ inline constexpr const char* no_integer_form = "it has no integer form, and is c
 
 }  // namespace detail
 
-/// A prepared layer as it is validated, on real values that lie on the grids of its inputs.
+/// A prepared layer in the state `validation`, on real values that lie on the grids of its inputs.
 class LayerOnGrids : public nn::Cloneable<LayerOnGrids> {
 public:
     /// @param prepared  a clone of it is put into the state `validation`
-    /// @param inputs    qparams of the layer's arguments; empty where these are codes that carry their own
+    /// @param inputs    qparams of the layer's arguments; empty if they are codes that carry their own
     explicit LayerOnGrids(const nn::Module& prepared, std::vector<OwnedQParams> inputs = {});
     std::string type_name() const override { return type_; }
     bool is_leaf() const override { return true; }
@@ -41,8 +41,8 @@ private:
     std::vector<OwnedQParams> inputs_;
 };
 
-/// A layer between codes that the host computes in float, with the weights that validation rounds: the codes are those
-/// of fake quantization.
+/// A layer between codes that the host computes in float, with the weights that validation rounds: the codes equal fake
+/// quantization's.
 class HostLayerStep : public CustomStep {
 public:
     explicit HostLayerStep(const std::shared_ptr<LayerOnGrids>& layer) : CustomStep(layer, true) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Lowering: what a Step asks and says while a converted model becomes a program. Layer: quantization.
+// Lowering: the interface of a Step while a converted model becomes a program. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_INTERNAL_LOWERING_HPP
 #define INTQ_QUANTIZATION_OPERATORS_INTERNAL_LOWERING_HPP
 
@@ -25,7 +25,7 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The program under construction, and which of its tensors each tensor of the model became.
+/// The program under construction, and its tensor for each tensor of the model.
 class Lowering {
 public:
     /// @param images  inputs that the program takes as pixels
@@ -40,38 +40,38 @@ public:
     std::int32_t input(const QuantizedNode& node, std::size_t i = 0) { return tensor(node.inputs.at(i)); }
     const OwnedQParams& qparams(const QuantizedNode& node) const { return quantized_.output(node).qparams; }
     static program::LayerName layer(const QuantizedNode& node);
-    /// The codes that a node may give: those of its grid, between the bounds of the clip that alone reads them and has
-    /// the same grid. That clip then has nothing left to do.
+    /// The codes that a node may return: its grid's, within the bounds of a clip that is its only reader and has the
+    /// same grid. That clip then has nothing left to do.
     arith::OutputCodes output_codes(const QuantizedNode& node, Activation activation = Activation::none);
-    /// Whether output_codes() gave the codes of a tensor the bounds of the clip behind it.
+    /// Whether output_codes() limited the codes of a tensor to the bounds of the clip behind it.
     bool is_bounded(int tensor) const { return bounded_.count(tensor) != 0; }
-    /// Says that a node's output is its input, in whatever form that is.
+    /// Makes a node's output its input, in whatever form.
     void pass(const QuantizedNode& node);
-    /// Says which tensor of the program is a node's output.
+    /// Sets the tensor of the program that is a node's output.
     void set(const QuantizedNode& node, std::int32_t tensor) { tensors_[node.output] = tensor; }
 
-    /// Says that a node's output is its image input as a vector; a change of layout is written only where something
-    /// else than a linear layer reads it.
+    /// Makes a node's output its image input as a vector; a change of layout is written only for readers other than
+    /// linear layers.
     void set_flattened_image(const QuantizedNode& node) { images_[node.output] = {node.inputs[0], layer(node)}; }
-    /// The image that a tensor is a flattened one of; nothing for another tensor.
+    /// The image that a tensor is the flattened form of; empty for other tensors.
     std::optional<int> image_behind(int tensor) const;
 
-    /// What a tensor of the model is as codes that no instruction moved yet.
+    /// A tensor of the model as codes that no instruction has moved yet.
     MovedView view(int index);
     /// Moves them, with the type and scale of the view's source.
     std::int32_t write_view(const MovedView& view, OpKind op, const program::LayerName& layer) {
         return write({view, op, layer});
     }
-    /// Says that a node's output is codes at other places, which are moved where an operator reads them.
+    /// Makes a node's output codes at other places, which are moved when an operator reads them.
     ///
     /// @param op  slice, permute or reshape: of the instruction that moves them
     void set_view(const QuantizedNode& node, OpKind op, const MovedView& view);
-    /// The same of what `change` makes of the input's view. Where it has no form, the codes are moved first.
+    /// The same with `change` applied to the input's view. If the result is not a view, the codes are moved first.
     using ViewChange = std::function<std::optional<MovedView>(const MovedView&)>;
     void set_changed_view(const QuantizedNode& node, OpKind op, const ViewChange& change);
 
-    /// Says which tensor of the program is a node's output, by rows: row_major, as linear layers read and write tensors
-    /// of rank 3 and more. A change of layout is written only where something else reads it.
+    /// Sets the tensor of the program that is a node's output, by rows: row_major, as linear layers read and write
+    /// tensors of rank 3 and more. A change of layout is written only for other readers.
     void set_rows(const QuantizedNode& node, std::int32_t tensor) { rows_[node.output] = {tensor, layer(node)}; }
     /// Whether a tensor of the model was made by rows.
     bool is_by_rows(int index) const { return rows_.count(index) != 0; }
@@ -85,7 +85,7 @@ public:
     /// The program's tensor for a tensor of the model, if an instruction so far writes it, or it is an input.
     std::optional<std::int32_t> written(int index) const;
     void add_input(int index);
-    /// The pixels that an input of the program is; null for another tensor.
+    /// The pixels that an input of the program is; null for other tensors.
     const ImageInput* image(int index) const;
 
 private:
@@ -237,7 +237,7 @@ INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op
         const std::int32_t written = tensor(input);
         const MovedView whole(written, builder_.at(written).shape);
         result = changed(whole);
-        // A reshape that is none of the image's axes goes through a vector.
+        // A reshape that is not one of the image's axes goes through a vector.
         const Shape& shape = whole.shape();
         const auto vector = whole.reshaped(Shape(shape[0], shape.size() / shape[0]));
         program::LayerName between = layer(node);

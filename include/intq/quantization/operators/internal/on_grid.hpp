@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// From the grid of an operator's input to that of its output, between two real numbers. Layer: quantization
+// From the grid of an operator's input to its output's, between two real numbers. Layer: quantization
 // (docs/arithmetic.md section 4, exact on codes).
 #ifndef INTQ_QUANTIZATION_OPERATORS_INTERNAL_ON_GRID_HPP
 #define INTQ_QUANTIZATION_OPERATORS_INTERNAL_ON_GRID_HPP
@@ -47,22 +47,22 @@ std::int32_t add_scaled(program::ProgramBuilder& builder, std::int32_t x, const 
 ///     fp32, int8 -> int8   a table of QuantizeLinear(min(max(DequantizeLinear(q), low), high))
 ///     otherwise            requantize, whose codes are kept between those of the bounds: code_of_bound()
 ///
-/// Codes that are on the grid already are only clamped, and stay as they are where there is no bound.
+/// Codes already on the grid are only clamped, and are unchanged without bounds.
 std::int32_t add_on_grid(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
                          const RealBounds& bounds, const program::LayerName& layer);
 
-/// The values of int8 codes as int16 codes of the scale s / 128 without zero point, of which means may be made that are
-/// rounded to another grid once; the codes as they are where the target does not take int16 codes of `op`.
+/// The values of int8 codes as int16 codes of the scale s / 128 without zero point, whose means can be rounded to
+/// another grid in one step; the same codes if the target does not take int16 codes of `op`.
 std::int32_t add_fine_codes(program::ProgramBuilder& builder, std::int32_t x, OpKind op, const OwnedQParams& output,
                             const program::LayerName& layer);
 
 /// The code of a bound: QuantizeLinear's on fp32 for int8, otherwise zp + rhu(bound / s) in double.
 std::int32_t code_of_bound(const arith::PolicyRecord& target, double bound, const QParams& grid, DType dtype);
 
-/// The code of a value that an operator brings: QuantizeLinear's on fp32 for int8, otherwise that of the target's rule.
+/// The code of an operator's own value: QuantizeLinear's on fp32 for int8, otherwise by the target's rule.
 std::int32_t code_of_value(const arith::PolicyRecord& target, double value, const QParams& grid, DType dtype);
 
-/// The codes of a grid between bounds. A low bound above the high one gives way to it.
+/// The codes of a grid between bounds. A low bound above the high one yields to it.
 arith::OutputCodes codes_between(const arith::PolicyRecord& target, const RealBounds& bounds, const OwnedQParams& grid);
 
 /// Whether the first input of a step and its output have one grid.
