@@ -17,7 +17,7 @@
 #include "intq/quantization/fuse/fusion_table.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 
-// What a target takes of a model, before any data.
+// The operators of a model that a target takes, before any data.
 #include "intq/quantization/check/check_qat_model.hpp"
 #include "intq/quantization/prepare/lowering_report.hpp"
 #include "intq/quantization/prepare/refusal.hpp"
@@ -53,7 +53,7 @@
 #include "intq/quantization/eager/prepare_eager.hpp"
 #include "intq/quantization/eager/qconfig_dict.hpp"
 
-// Dynamic quantization: int8 weights, inputs that are quantized when they come or never.
+// Dynamic quantization: int8 weights; inputs are quantized as they arrive, or never.
 #include "intq/quantization/dynamic/dynamic_matrix.hpp"
 #include "intq/quantization/dynamic/dynamic_modules.hpp"
 #include "intq/quantization/dynamic/quantize_dynamic.hpp"
@@ -88,7 +88,7 @@
 #include "intq/quantization/modules/replace_modules.hpp"
 #include "intq/quantization/modules/weight_codes.hpp"
 
-// What quantization knows of operators, and a converted model as a list of steps.
+// The rows of operators for quantization, and a converted model as a list of steps.
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/custom.hpp"
 #include "intq/quantization/operators/elementwise.hpp"

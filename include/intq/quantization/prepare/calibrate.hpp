@@ -29,7 +29,7 @@ inline namespace INTQ_HOSTED_ABI {
 struct BatchSource {
     std::size_t count = 0;
     std::function<Tensor(std::size_t)> batch{};                // of a model with one input
-    std::function<std::vector<Tensor>(std::size_t)> inputs{};  // of one with several: a tensor for each
+    std::function<std::vector<Tensor>(std::size_t)> inputs{};  // of a model with several: a tensor for each
 
     /// One batch, a value for each input of the model. Throws for a source without a function.
     std::vector<nn::Value> values(std::size_t number) const;
@@ -45,26 +45,26 @@ BatchSource batches_of(std::span<const std::vector<Tensor>> batches);
 
 /// The samples of a tensor for each input, batch_size at a time.
 ///
-/// @throws Error for tensors with other numbers of samples
+/// @throws Error for tensors with different numbers of samples
 BatchSource batches_of(const std::vector<Tensor>& samples, index_t batch_size);
 
-/// The .npy files of a folder in the order of their names, each one a batch. Throws where there is none.
+/// The .npy files of a folder in the order of their names, each one a batch. Throws if there is none.
 BatchSource npy_batches(const std::filesystem::path& folder);
 
-/// Whether all inputs of a batch hold elements; another batch is skipped.
+/// Whether all inputs of a batch hold elements; other batches are skipped.
 bool has_data(const std::vector<nn::Value>& batch);
 
 /// Called after each batch of a calibration.
 using CalibrationProgress = std::function<void(std::size_t done, std::size_t total)>;
 
 struct CalibrationOptions {
-    std::size_t first = 0;        // batches that were done before: what load_calibration() returns
+    std::size_t first = 0;        // batches already done: the result of load_calibration()
     std::size_t most = SIZE_MAX;  // batches of this call; the rest can follow
     CalibrationProgress progress{};
     io::ShowProgress show = io::ShowProgress::never;  // a progress bar
 };
 
-/// A quantizer whose range stands on a cliff, leaves out most of its data's range at a loss, or keeps little of it: see
+/// A quantizer whose range ends on a cliff, leaves out most of its data's range at a loss, or keeps little of it: see
 /// observers::find_cliff().
 struct CliffWarning {
     std::string quantizer;
@@ -72,7 +72,7 @@ struct CliffWarning {
     RangeChoice choice{};
 };
 
-/// A quantizer of activations to which all data was one number: of samples that are constant, or behind a dead layer.
+/// A quantizer of activations whose data was all one number: from samples that are constant, or behind a dead layer.
 struct ConstantWarning {
     std::string quantizer;
     float value = 0.0f;
@@ -89,7 +89,7 @@ struct CalibrationReport {
     bool complete() const noexcept { return done == total; }
 };
 
-/// One line a finding; empty where all is well.
+/// One line per finding; empty if all is well.
 std::string to_string(const CalibrationReport& report);
 
 /// Runs a prepared model over batches with its quantizers in the state `calibration`, and leaves them in `validation`.
@@ -97,7 +97,7 @@ std::string to_string(const CalibrationReport& report);
 /// of that batch. The model's modules are looked up once, so `source` and `progress` must not replace any.
 ///
 /// Result   the scales have the same bits on every machine, with FMA or without (FloatSums::reproducible)
-/// Memory   that of one batch and of the observers, whatever the number of batches
+/// Memory   one batch and the observers, whatever the number of batches
 CalibrationReport calibrate(PreparedModel& model, const BatchSource& source, const CalibrationOptions& options = {});
 
 CalibrationReport calibrate(PreparedModel& model, std::span<const Tensor> batches,
@@ -117,8 +117,8 @@ struct DefaultEvalFunction {
 };
 inline constexpr DefaultEvalFunction default_eval_fn;
 
-/// Reads the ranges of all statistics observers (StatisticsObserver and its kin) by another method, without another
-/// pass over the data.
+/// Reads the ranges of all statistics observers (StatisticsObserver and derived classes) by another method, without
+/// another pass over the data.
 ///
 /// @return the number of quantizers that have such an observer
 int set_range_method(nn::Module& model, RangeMethod method);
@@ -197,7 +197,7 @@ INTQ_INLINE std::vector<Tensor*> observed_buffers(nn::Module& model) {
     return buffers;
 }
 
-/// An observer replaces its tensors and does not write into them, so that handles are a copy of its state.
+/// An observer replaces its tensors and does not write into them, so handles are a copy of its state.
 INTQ_INLINE void calibrate_batch(PreparedModel& model, const std::vector<nn::Value>& batch,
                                  const std::vector<Tensor*>& observed) {
     std::vector<Tensor> before;
@@ -210,7 +210,7 @@ INTQ_INLINE void calibrate_batch(PreparedModel& model, const std::vector<nn::Val
     }
 }
 
-/// Whether a quantizer of activations observed one number alone, which says nothing of a range.
+/// Whether a quantizer of activations observed only one number, which says nothing about a range.
 INTQ_INLINE bool saw_one_value(const std::string& name, const FakeQuantize& quantizer) {
     const std::string weight = "weight_fake_quant";
     const bool is_weight =
@@ -220,7 +220,7 @@ INTQ_INLINE bool saw_one_value(const std::string& name, const FakeQuantize& quan
     return lowest.defined() && highest.defined() && lowest.flat<float>()[0] == highest.flat<float>()[0];
 }
 
-/// By the names of quantizers that a graph calls, what they read.
+/// Maps the name of each quantizer that a graph calls to the node that it reads.
 INTQ_INLINE std::map<std::string, std::string> values_of_quantizers(nn::Module& model) {
     std::map<std::string, std::string> values;
     auto* const traced = dynamic_cast<graph::GraphModule*>(&model);

@@ -26,9 +26,9 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param batches  that are done
 void save_calibration(const std::filesystem::path& path, nn::Module& model, std::size_t batches);
 
-/// Gives the observers of a model, prepared alike, what the file says, and takes the qparams from them. Throws, and
-/// changes nothing, for a file that is damaged or that another model's observers wrote: other names, other classes,
-/// states that contradict themselves or that no data makes, shapes of the inputs that are missing.
+/// Loads the states in the file into the observers of a model, prepared alike, and takes the qparams from them. Throws,
+/// and changes nothing, for a file that is damaged or from another model's observers: other names, other classes,
+/// states that contradict themselves or that no data produces, missing shapes of the inputs.
 ///
 /// @return the number of batches that are done
 std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model);
@@ -36,13 +36,13 @@ std::size_t load_calibration(const std::filesystem::path& path, nn::Module& mode
 /// The content of the file.
 io::Safetensors make_calibration(nn::Module& model, std::size_t batches);
 
-/// What load_calibration() does with the content.
+/// load_calibration() on the content of a file.
 /// @param where  the file, for messages
 std::size_t restore_calibration(const io::Safetensors& content, const std::string& where, nn::Module& model);
 
-/// Adds what other observers saw, those of a model that was prepared alike and ran on other data, as Observer::merge()
-/// does. The shapes of the inputs stay. Throws as load_calibration() does, and where observers cannot be merged, and
-/// then changes nothing.
+/// Adds the states of other observers, from a model that was prepared alike and ran on other data, as Observer::merge()
+/// does. The shapes of the inputs stay. Throws as load_calibration() does, and if observers cannot be merged, and then
+/// changes nothing.
 ///
 /// @return the number of batches that they have seen
 std::size_t merge_calibration(const io::Safetensors& content, const std::string& where, nn::Module& model);
@@ -108,7 +108,7 @@ INTQ_INLINE void save_calibration(const std::filesystem::path& path, nn::Module&
 
 namespace detail {
 
-/// A file's buffers for one observer: tried on a copy, which refuses what contradicts itself.
+/// A file's buffers for one observer: tried on a copy, which refuses contradictions.
 INTQ_INLINE std::shared_ptr<Observer> loaded_observer(const Observer& observer, const std::string& name,
                                                       const io::Safetensors& content, std::set<std::string>& known,
                                                       const std::string& where) {
@@ -150,7 +150,7 @@ INTQ_INLINE Tensor loaded_shapes(nn::Module& model, const io::Safetensors& conte
     throw Error(where, std::string("it has no ") + input_shapes_name + ", the shapes of the model's inputs");
 }
 
-/// More batches than anyone counts are a damaged number.
+/// An impossibly large number of batches means a damaged file.
 inline constexpr std::size_t max_batches = std::size_t{1} << 53;
 
 INTQ_INLINE std::size_t batches_in(const io::Safetensors& content, const std::string& where) {
@@ -175,7 +175,7 @@ INTQ_INLINE std::size_t load_calibration(const std::filesystem::path& path, nn::
 
 namespace detail {
 
-/// What a file gives a model, checked as a whole.
+/// The content of a file for a model, checked as a whole.
 struct LoadedCalibration {
     std::size_t batches = 0;
     std::vector<nn::Named<Observer*>> own{};          // the model's
@@ -215,7 +215,7 @@ INTQ_INLINE LoadedCalibration loaded_calibration(const io::Safetensors& content,
     return result;
 }
 
-/// Gives the model's observers the states of others, and takes the qparams from them.
+/// Copies the states of other observers into the model's, and takes the qparams from them.
 INTQ_INLINE void take_states(const LoadedCalibration& from, nn::Module& model) {
     for (std::size_t i = 0; i < from.own.size(); ++i) {
         auto& buffers = from.own[i].value->buffers();

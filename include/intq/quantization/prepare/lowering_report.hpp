@@ -16,24 +16,24 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What prepare, convert and lower say of a model, before any data.
+/// The verdict of prepare, convert and lower on a model, before any data.
 struct LoweringReport {
     /// Operators that the target does not take, and those that stay in float.
     std::vector<Refusal> refusals;
-    /// Operators that the target takes, unless calibration gives what the reason names. It stays short: what data
-    /// usually gives is taken.
+    /// Operators that the target takes, unless calibration produces the values named in the reason. It stays short:
+    /// values that data usually has are accepted.
     std::vector<Refusal> undecided;
 
-    /// Whether the whole model becomes a program, as far as no data is needed to say it.
+    /// Whether the whole model becomes a program, as far as can be told without data.
     bool lowers() const noexcept { return refusals.empty(); }
 };
 
-/// Names every operator that keeps a model from becoming a program, each by its layer. A layer is refused here exactly
-/// where prepare, convert or lower would refuse it, or leave it in float, whatever the data.
+/// Names every operator that keeps a model from becoming a program, each with its layer. A layer is refused here
+/// exactly where prepare, convert or lower would refuse it, or leave it in float, whatever the data.
 ///
-/// @param options  with example_inputs; without them, what depends on shapes is not asked. Samples of them are two or
-///                 more, unless the model shall take one alone: of one sample nobody sees whether axis 0 stays
-/// @throws Error for a mapping and for example_inputs that do not fit to the model, as prepare_calibration_fx() does
+/// @param options  with example_inputs; without them, shapes are not checked. They should have two or more samples,
+///                 unless the model shall take only one: one sample does not show whether axis 0 stays
+/// @throws Error for a mapping and for example_inputs that do not fit the model, as prepare_calibration_fx() does
 ///
 /// Memory   as prepare_calibration_fx() with example_inputs
 LoweringReport lowering_report(const nn::Module& model, const QConfigMapping& mapping,

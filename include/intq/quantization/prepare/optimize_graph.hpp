@@ -10,14 +10,15 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Gives the inputs of each cat the quantizer of the cat, so that all have one scale and the codes are moved as they
-/// are.
+/// Replaces the quantizers of each cat's inputs by the cat's, so that all have one scale and the codes are moved
+/// unchanged.
 ///
-/// The quantizer of an input is that of the operator whose scale the input has, behind what moves or selects codes or
-/// keeps their scale. An input of another type than the cat, or whose scale is fixed, keeps its own and is requantized.
+/// The quantizer of an input belongs to the operator that sets the input's scale, before operators that move or select
+/// codes or keep their scale. An input of another type than the cat, or whose scale is fixed, keeps its own and is
+/// requantized.
 ///
 /// @param model   prepared, with a graph or without
-/// @param traced  its graph; the model itself where it has one
+/// @param traced  its graph; the model itself if it has one
 /// @return the number of quantizers that were replaced
 int unify_cat_scales(nn::Module& model, graph::GraphModule& traced);
 
@@ -43,7 +44,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The call of the quantizer that says the scale of a value; null where the value is real.
+/// The call of the quantizer that sets the scale of a value; null if the value is real.
 INTQ_INLINE const graph::Node* scale_giver(const graph::Node* value, graph::GraphModule& traced,
                                            NodeOperators& operators) {
     for (;;) {

@@ -2,7 +2,7 @@
 //
 // prepare_calibration_fx: puts quantizers where a target needs them. Layer: quantization (docs/workflow.md section 4).
 //
-// Long because the passes that place quantizers share one state, which stands in one class.
+// Long because the passes that place quantizers share one state, in one class.
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP
 
@@ -20,30 +20,30 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// A clone of the model, fused for the target, with a quantizer on every edge that will hold codes.
 ///
-/// Where the quantizers stand is the role of the operator's row (quantization/operators/operator.hpp): behind
-/// QuantStub, behind layers with weights and behind operators with an output of their own scale (add, average pool,
-/// cat, …); none where codes are only chosen or moved (max pool, flatten, slice, …), nor between add and the relu that
-/// alone reads it. An average pool of a target that divides codes keeps its input's scale. In horizon mode the inputs
-/// of the model need QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
+/// The role in the operator's row (quantization/operators/operator.hpp) places the quantizers: behind QuantStub, layers
+/// with weights and operators whose output has its own scale (add, average pool, cat, …). There is no quantizer where
+/// codes are only chosen or moved (max pool, flatten, slice, …), nor between add and a relu that is its only reader. An
+/// average pool of a target that divides codes keeps its input's scale. In horizon mode the inputs of the model need
+/// QuantStubs and its outputs DeQuantStubs (add_stubs); anything else is an Error.
 ///
-/// In torch mode they stand where PyTorch's prepare_fx puts observers: real values that reach a quantized operator get
-/// a quantizer of their own; cat, pools and what else keeps its input's scale call the quantizer of their (first)
-/// input again. docs/compatibility.md lists the differences.
+/// In torch mode they are where PyTorch's prepare_fx puts observers. Real values that reach a quantized operator get
+/// their own quantizer; cat, pools and other operators that keep their input's scale call the quantizer of their
+/// (first) input again. docs/compatibility.md lists the differences.
 ///
-/// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
+/// The qconfigs that modules carry themselves (set_qconfig()) take precedence over the mapping.
 ///
-/// Throws for what convert and lower would refuse, naming the node and quoting the rows of the target's constraint
-/// table (PreparedModel::check_lowering()). What depends on shapes is refused here where example_inputs are given, and
-/// by the first run otherwise.
+/// Throws for operators that convert and lower would refuse, naming the node and quoting the rows of the target's
+/// constraint table (PreparedModel::check_lowering()). Checks of shapes are made here if example_inputs are given, and
+/// otherwise by the first run.
 ///
 /// Throws for a key of the mapping that no operator matches, with the nearest names, and for one that changes nothing;
-/// for a mapping or model of which nothing would be quantized; for example_inputs that the model does not take.
+/// for a mapping or model that would leave nothing quantized; for example_inputs that the model does not take.
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                       const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
 
 /// The same with get_default_qconfig_mapping() of the target, or for a model whose modules carry their own qconfigs
-/// with these alone.
+/// with only these.
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
 
@@ -51,8 +51,8 @@ namespace detail {
 
 /// The same without check_lowering().
 ///
-/// @param refusals  null, or what takes the refusals of operators. None is thrown then, and each such operator counts
-///                  as one that stays in float
+/// @param refusals  null, or receives the refusals of operators. None is thrown then, and each such operator counts as
+///                  staying in float
 std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QConfigMapping& mapping,
                                              const arith::PolicyRecord& target, const PrepareOptions& options,
                                              std::vector<Refusal>* refusals = nullptr);
@@ -108,12 +108,12 @@ namespace detail {
 class Preparer : private PrepareContext {
 public:
     /// @param without_hybrid  the mapping without the entries of hybrid_dict
-    /// @param refusals        null, or what takes the refusals of operators, each of which then counts as one in float
+    /// @param refusals        null, or receives the refusals of operators, each of which then counts as one in float
     Preparer(PreparedModel& model, const QConfigMapping& mapping, const QConfigMapping& without_hybrid,
              std::vector<Refusal>* refusals)
         : PrepareContext(model, mapping), without_hybrid_(without_hybrid), refusals_(refusals) {}
 
-    /// @param names, types  what the keys of the mapping may name
+    /// @param names, types  the names that keys of the mapping may have
     void run(const std::vector<std::string>& names, const std::vector<std::string>& types) {
         for (const graph::Node* node : graph_.nodes())
             if (quantizer_of(*node, model_) != nullptr) throw error(*node, "the model is prepared already");
@@ -130,7 +130,7 @@ public:
 
 private:
     EdgeState prepare(graph::Node& node) {
-        if (graph::gives_shape(node)) return states_.at(node.inputs()[0]);  // no data: it belongs to what it measures
+        if (graph::gives_shape(node)) return states_.at(node.inputs()[0]);  // no data: it belongs to its input
         const QuantizedOperator& row = row_of(node);
         switch (row.role) {
             case Role::boundary:
@@ -154,8 +154,8 @@ private:
         return state;
     }
 
-    // A quantizer may round in place what an operator computed for it alone: not what the caller or the model holds,
-    // nor what is read elsewhere, or may share its memory with such.
+    // A quantizer may round in place only values that an operator computed for it alone. Others may belong to the
+    // caller or the model, have further readers, or share memory with values that do.
     void keep_what_others_read() const {
         for (const graph::Node* node : graph_.nodes()) {
             auto* quantizer = dynamic_cast<FakeQuantize*>(graph::module_of(*node, model_));
@@ -169,13 +169,14 @@ private:
         }
     }
 
-    // An operator that is noted as refused, or as one in float: what shares its output is asked as if it gave codes.
+    // An operator noted as refused, or as in float: operators that share its output are checked as if it returned
+    // codes.
     EdgeState count_as_float(const graph::Node& node) {
         if (refusals_ != nullptr) noted_.insert(&node);
         return real(node);
     }
 
-    // Where operators were refused, it is no wonder that nothing is quantized.
+    // If operators were refused, it is no surprise that nothing is quantized.
     void refuse_or_note_nothing() const {
         if (refusals_ == nullptr) return refuse_nothing();
         if (!refusals_->empty()) return;
@@ -186,7 +187,7 @@ private:
         }
     }
 
-    // A mapping without a qconfig for any operator, or a model without stubs whose operators ask for none.
+    // A mapping without a qconfig for any operator, or a model without stubs whose operators need none.
     void refuse_nothing() const {
         for (const FloatFallback& fallback : model_.report().fallbacks)
             if (fallback.reason == no_qconfig)
@@ -254,7 +255,7 @@ private:
                 {node.name(), graph::type_of(node, model_), treatment_of_norm(options_.qat_mode)});
             model_.replace_child(
                 node.target(), weighted_layer_of(where(node), *graph::module_of(node, model_), row, options_.qat_mode));
-            operators_.forget();  // the layer has a row of its own
+            operators_.forget();  // the layer has its own row
         }
         const bool wants_accumulator =
             !qconfig.output || (options_.high_precision_output && feeds_dequant_only(node) &&
@@ -300,8 +301,7 @@ private:
         return add_output_quantizer(node, *qconfig.output, OpKind::none, DType::none);
     }
 
-    // A relu or clip that bounds the codes of what it reads: the quantizer of that stands behind it, or behind the
-    // next.
+    // A relu or clip that bounds the codes of its input: the input's quantizer is behind it, or behind the next.
     EdgeState bound_codes(graph::Node& node, std::size_t operand) {
         if (const graph::Node* next = only_reader_if_clip(node))
             return leave_to_clip(node, *next, OpKind::none, DType::none);
@@ -309,7 +309,7 @@ private:
         return add_output_quantizer(node, behind, OpKind::none, DType::none);
     }
 
-    // The quantizer of a producer of codes stands behind the clip that alone reads it.
+    // The quantizer of a producer of codes is behind the clip that is its only reader.
     EdgeState leave_to_clip(const graph::Node& node, const graph::Node& clip, OpKind op, DType from) {
         const Config config = config_of(clip);
         if (op != OpKind::none) check_use(node, {op, from, DType::none, config.qconfig->output->dtype()});
@@ -326,7 +326,7 @@ private:
         model_.report().fallbacks.push_back({node.name(), graph::type_of(node, model_), no_integer_form});
     }
 
-    // A qconfig without output quantizer asks for what not every layer has.
+    // A qconfig without output quantizer requires an accumulator that not every layer has.
     void check_accumulator(const graph::Node& node, const nn::Fusion& fusion) const {
         if (fusion.activation == Activation::relu6)
             throw error(node, "its qconfig has no output quantizer, and an accumulator takes relu, but no relu6");
@@ -380,13 +380,13 @@ private:
         mapping_.mark_used(config.choice.last);
         if (clip != nullptr) return leave_to_clip(node, *clip, OpKind::none, DType::none);
         if (relu != nullptr) return {true, output.dtype(), {}, {}, output, nullptr};
-        // An operator without a step of its own stands in a converted model as the requantize of its quantizer.
+        // In a converted model, an operator without its own step becomes the requantize of its quantizer.
         const DType dtype = output.dtype();
         return add_output_quantizer(node, with_fixed_output(output, target_, use(node, input, DType::none, dtype)),
                                     row.make_step == nullptr ? OpKind::requantize : OpKind::none, input);
     }
 
-    /// The type of the operands' codes: the output's, or what one operand has where the target takes that.
+    /// The type of the operands' codes: the output's, or a single operand's if the target takes that.
     DType operand_dtype(const graph::Node& node, const QuantizedOperator& row, DType output) {
         if (row.operands != 1 || row.kind == OpKind::none || is_torch()) return output;
         const EdgeState& input = state_of(node, 0);
@@ -396,7 +396,7 @@ private:
         return status.ok() ? input.dtype : output;
     }
 
-    // An average that only DeQuantStubs read gives its sum, as layers give their accumulators.
+    // An average that only DeQuantStubs read returns its sum, like the accumulators of layers.
     bool gives_sum(const graph::Node& node, const QuantizedOperator& row, const Config& config) const {
         return row.gives_sum != nullptr && row.gives_sum(target_) && !is_torch() && options_.high_precision_output &&
                config.qconfig->output && config.qconfig->output->dtype() == DType::int8 &&
@@ -442,13 +442,14 @@ private:
         return is_between_codes ? keep_or_choose(node, row, config) : codes;
     }
 
-    // The shape that an example gave a value; rank 0 where there was none.
+    // The shape of a value on the example; rank 0 if there was none.
     Shape recorded_shape(const graph::Node& node) const {
         if (node.outputs()[0].dtype != DType::none) return node.outputs()[0].shape;
         return quantizer_of(node, model_) != nullptr ? recorded_shape(*node.inputs()[0]) : Shape{};
     }
 
-    // What a pad fills with, clipped by the clip that alone reads the pad: no range holds what nobody sees.
+    // The fill of a pad, clipped by a clip that is the pad's only reader: a range must not hold values that nobody
+    // sees.
     void clip_fill(graph::Node& node) {
         if (node.users().size() != 1 || node.args().size() < 4) return;
         const graph::Node& reader = *node.users()[0];
@@ -476,7 +477,7 @@ private:
                            [&](const graph::Node* user) { return row_of(*user).role == Role::item; });
     }
 
-    // Whether the user left the quantized part of the model for this operator: all that it reads are real values from
+    // Whether the user left the quantized part of the model for this operator: all its inputs are real values from
     // behind a DeQuantStub, or inputs of a horizon model that no QuantStub took.
     bool is_outside(const graph::Node& node) const {
         const auto inputs = node.inputs();
@@ -487,7 +488,8 @@ private:
         });
     }
 
-    // Float by the mapping or by nature. It is reported, unless the user left the quantized part of the model for it.
+    // In float, by the mapping or without an integer form. It is reported, unless the user left the quantized part of
+    // the model for it.
     EdgeState stay_float(graph::Node& node, const std::string& reason, bool by_mapping = false) {
         if (node.outputs().size() != 1)
             throw error(node, "it stays in float, because " + reason +
@@ -503,7 +505,7 @@ private:
 
     // --- quantizers -----------------------------------------------------------------------------------------------
 
-    // The value that an argument reads becomes codes, of type `wanted` unless that is none.
+    // Turns the value that an argument reads into codes, of type `wanted` unless that is none.
     void ensure_codes(graph::Node& node, std::size_t argument, const Config& config, DType wanted) {
         graph::Node* producer = argument < node.args().size() ? node.args()[argument].node() : nullptr;
         if (producer == nullptr)
@@ -522,7 +524,7 @@ private:
                                   ": put a QuantStub between, call add_stubs(), or use torch compatibility");
 
         const QConfig& qconfig = *asked.qconfig;
-        bool is_output = !qconfig.input;  // whether the output's configuration serves the input
+        bool is_output = !qconfig.input;  // whether the output's configuration is used for the input
         if (wanted != DType::none && !is_output && qconfig.input->dtype() != wanted)
             is_output = qconfig.output.has_value();
         const std::optional<Config> host = state.is_codes || qconfig.input ? std::nullopt : config_on_host(producer);
@@ -551,7 +553,7 @@ private:
         }
     }
 
-    // In a hybrid model, what an operator in float would have if it were not in the hybrid_dict; none for a stub.
+    // In a hybrid model, the config of an operator in float if it were not in the hybrid_dict; none for a stub.
     std::optional<Config> config_on_host(const graph::Node& producer) const {
         const Role role = row_of(producer).role;
         if (!options_.hybrid || role == Role::boundary || role == Role::quant_stub || role == Role::dequant_stub)
@@ -565,9 +567,9 @@ private:
         return add_quantizer(node, make_quantizer(node, config), {});
     }
 
-    // Behind an operator that keeps its input's grid: a quantizer that chooses between that and one of its own where
-    // the kept grid can cost anything (docs/workflow.md section 4, "Whose grid"). A target without a requantize for
-    // these codes leaves no choice, and the report says what that costs.
+    // Behind an operator that keeps its input's grid: a quantizer that chooses between that grid and its own, if
+    // keeping can cost anything (docs/workflow.md section 4, "Whose grid"). On a target without a requantize for these
+    // codes there is no choice, and the report states the cost.
     EdgeState keep_or_choose(graph::Node& node, const QuantizedOperator& row, const Config& config) {
         if (row.kind == OpKind::pad && !is_torch()) clip_fill(node);
         const std::shared_ptr<Quantizer>& source = state_of(node, 0).quantizer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What prepare does to one layer or value, with a graph or without. Layer: quantization (docs/workflow.md section 4).
+// The preparation of one layer or value, with a graph or without. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP
 
@@ -23,13 +23,13 @@ inline namespace INTQ_HOSTED_ABI {
 /// The quantizer for a value.
 ///
 /// @param where  the operator, for messages
-/// @throws Error for a scheme that no activation, or none of the target, has
+/// @throws Error for a scheme that activations never have, or not on this target
 std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, QuantizerConfig config,
                                                         const arith::PolicyRecord& target, Compatibility compatibility);
 
 /// The layer with weights that a module becomes, for a row with as_layer.
 ///
-/// @param mode  of batch norms: fuse_bn freezes them, so that it takes one in evaluation alone
+/// @param mode  of batch norms: fuse_bn freezes them, so it takes one only in evaluation
 std::shared_ptr<nn::Weighted> weighted_layer_of(const std::string& where, const nn::Module& module,
                                                 const QuantizedOperator& row, QATMode mode);
 
@@ -46,13 +46,13 @@ namespace detail {
 void fill_open_codes(ObserverOptions& options, bool is_weight, const arith::PolicyRecord& target,
                      Compatibility compatibility);
 
-/// A quantizer of the scale and zero point that the target fixes for an output, in place of what a qconfig asks for;
-/// the qconfig's where the target fixes none.
+/// A quantizer with the scale and zero point that the target fixes for an output, in place of the qconfig's; the
+/// qconfig's if the target fixes none.
 QuantizerConfig with_fixed_output(QuantizerConfig config, const arith::PolicyRecord& target,
                                   const arith::OperatorUse& use);
 
 /// Whether the products of one output could leave the half of an int32 that its bias leaves to them
-/// (docs/arithmetic.md section 3, step 0), with the weights as they are.
+/// (docs/arithmetic.md section 3, step 0), with the current weights.
 ///
 ///     max over the output channels of sum |q_w| · 2^(bits of the input - 1) > 2^30,  |q_w| <= 2^(bits - 1)·|w|/max|w|
 ///     + 1/2
@@ -156,10 +156,10 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::strin
     if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
     const bool is_open = options.has_open_codes() && options.dtype == DType::int8;
     detail::fill_open_codes(options, true, target, compatibility);
-    // The one weight of a channel is the code 127 then, and has no error.
+    // The one weight of a channel is then the code 127, and has no error.
     if (row.as_layer != nullptr && is_open && compatibility != Compatibility::torch)
         options.symmetric_scheme = arith::SymmetricScheme::narrow_range;
-    // 0 stands for the output channels, wherever the layer has them; so does none in an observer that is per channel.
+    // 0 means the output channels, whichever axis they are on; so does none in an observer per channel.
     const int channels = layer.weight_channel_axis();
     if (options.ch_axis < -1 || (options.ch_axis > 0 && options.ch_axis != channels))
         throw Error(where, "its weight has a scale for each output channel, which axis " + std::to_string(channels) +

@@ -18,22 +18,22 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The same graph as prepare_calibration_fx gives, for training: the model is in training mode and its quantizers
-/// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode says what becomes of batch norms, and
-/// PreparedModel::report() names those that no layer takes. With PrepareOptions::verbose, what check_qat_model() finds
-/// is printed.
+/// The same graph as from prepare_calibration_fx, for training: the model is in training mode and its quantizers
+/// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode sets the treatment of batch norms, and
+/// PreparedModel::report() names those that no layer takes. With PrepareOptions::verbose, the findings of
+/// check_qat_model() are printed.
 ///
 /// Result and errors as prepare_calibration_fx
 std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
                                               const arith::PolicyRecord& target, const PrepareOptions& options = {});
 
 /// The same with get_default_qat_qconfig_mapping() of the target, or for a model whose modules carry their own qconfigs
-/// with these alone.
+/// with only these.
 std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const arith::PolicyRecord& target,
                                               const PrepareOptions& options = {});
 
-/// Gives each quantizer of a model the scales of the quantizer of the same name in a calibrated one, whatever kinds
-/// they are; observers of one type take over the statistics too. Given scales stay given, and the shapes that the
+/// Copies the scales of each quantizer in a calibrated model to the quantizer of the same name, whatever their kinds;
+/// observers of the same type take over the statistics too. Given scales stay given, and the shapes that the
 /// calibration saw are known.
 ///
 /// @throws Error naming the quantizer that the calibrated model lacks, that saw no data, or whose grid or statistics
@@ -43,7 +43,7 @@ void load_calibration(PreparedModel& model, PreparedModel& calibrated);
 
 namespace detail {
 
-/// The quantizers that hold scales of their own, by qualified name.
+/// The quantizers that hold their own scales, by qualified name.
 std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model);
 
 }  // namespace detail
@@ -96,15 +96,16 @@ INTQ_INLINE std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& mod
 
 namespace detail {
 
-/// What a quantizer takes over from a calibrated one.
+/// The data that a quantizer takes over from a calibrated one.
 struct CalibratedGrid {
     FakeQuantize* quantizer;
     const FakeQuantize* source;
     OwnedQParams grid;
-    std::shared_ptr<Observer> statistics{};  // null where the observers are of different types
+    std::shared_ptr<Observer> statistics{};  // null if the observers are of different types
 };
 
-/// The state of an observer on a copy of another of its class, which refuses what its own options could not make.
+/// The state of an observer on a copy of another of its class, which refuses a state that its own options cannot
+/// produce.
 INTQ_INLINE std::shared_ptr<Observer> with_statistics(const Observer& observer, const Observer& seen) {
     const auto copy = std::static_pointer_cast<Observer>(nn::clone(static_cast<const nn::Module&>(observer)));
     for (std::size_t i = 0; i < seen.buffers().size(); ++i)
@@ -113,10 +114,10 @@ INTQ_INLINE std::shared_ptr<Observer> with_statistics(const Observer& observer, 
     return copy;
 }
 
-/// Throws the Error that says what does not fit.
+/// Throws the Error that states the mismatch.
 INTQ_INLINE CalibratedGrid calibrated_grid(FakeQuantize& quantizer, const FakeQuantize& source) {
     CalibratedGrid result{&quantizer, &source, source.qparams(), nullptr};
-    // One scale that serves all channels is as long as the channels are not counted.
+    // One scale serves all channels until the channels are counted.
     if (result.grid.scales.size() == 1) result.grid.axis = source.channel_axis();
     quantizer.check_grid(result.grid);
     if (quantizer.observer().type_name() == source.observer().type_name())
@@ -128,7 +129,7 @@ INTQ_INLINE CalibratedGrid calibrated_grid(FakeQuantize& quantizer, const FakeQu
 
 namespace detail {
 
-/// The quantizer of a kept one saw ones, and that of a folded one the factors.
+/// The quantizer of a kept batch norm saw ones; the quantizer of a folded one saw the factors.
 INTQ_INLINE void check_lone_norms(nn::Module& model, nn::Module& calibrated) {
     std::map<std::string, const BatchNormConv2d*> norms;
     for (const auto& module : calibrated.named_modules())

@@ -20,7 +20,7 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Gives a qconfig, one without output quantizer, to each conv and linear that feeds DeQuantStubs only: their int32
+/// Sets a qconfig without output quantizer for each conv and linear that feeds only DeQuantStubs: their int32
 /// accumulators are the outputs of the model.
 ///
 /// @param model  with its stubs
@@ -40,23 +40,23 @@ struct SensitiveOperator {
 /// lines of dashes and empty lines are skipped. Throws the Error that names file and line for any other.
 std::vector<SensitiveOperator> read_sensitivity_list(const std::filesystem::path& path);
 
-/// How many operators of a list are meant, and what they get.
+/// The number of operators taken from a list, and their qconfigs.
 struct SensitiveRule {
     std::size_t top_k = 0;  // the first k of the list
-    double ratio = 0.0;     // or this part of it, rounded up; one of the two is given
+    double ratio = 0.0;     // or this part of it, rounded up; only one of the two is set
     QConfig qconfig = get_default_calib_qconfig(DType::int16, DType::int8);
-    bool int16_weights = false;  // of operators whose weight is sensitive; else these are passed over
+    bool int16_weights = false;  // for operators whose weight is sensitive; else these are skipped
 };
 
-/// Entries by module name for the first operators of a list: the output quantizer of the rule where the activation is
-/// sensitive, int16 weights where the weight is and the rule allows it. What an operator had by name is replaced. The
-/// last layer keeps its accumulator as output, where it has that (QConfig::keeps_high_precision).
-/// Operators that choose or move codes (max pool, flatten) or keep their input's scale on every target (interpolate)
-/// are passed over, since they have no quantizer.
+/// Entries by module name for the first operators of a list: the rule's output quantizer if the activation is
+/// sensitive, int16 weights if the weight is and the rule allows it. Earlier entries by name are replaced. The last
+/// layer keeps its accumulator as output, if it has one (QConfig::keeps_high_precision). Operators that choose or move
+/// codes (max pool, flatten) or keep their input's scale on every target (interpolate) are skipped, since they have no
+/// quantizer.
 ///
 /// @return the names of the operators that were set
-/// @throws Error for a rule without top_k and ratio or with both, and for a sensitive_type that is none; the mapping is
-///         as before
+/// @throws Error for a rule without top_k and ratio or with both, and for an unknown sensitive_type; the mapping is as
+///         before
 std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping, std::span<const SensitiveOperator> list,
                                                  const SensitiveRule& rule);
 

@@ -17,7 +17,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// An operator that a target does not take, and why.
 struct Refusal {
-    std::string layer;  // the qualified name of its module, or that of its node
+    std::string layer;  // the qualified name of its module, or the name of its node
     std::string type;   // "ConvReLU2d"
     std::string reason;
 
@@ -40,11 +40,11 @@ private:
     std::string sentence_;
 };
 
-/// Appends a refusal, unless the list has it. A quantizer is known by the operator whose value it reads.
+/// Appends a refusal, unless the list has it. A quantizer is identified by the operator whose value it reads.
 void add_refusal(std::vector<Refusal>& list, const graph::Node& node, nn::Module& root, const std::string& reason);
 
-/// Calls `act`. What it throws is appended to the list, where there is one, as the refusal of the node; without a list
-/// it is thrown. Whether it threw nothing.
+/// Calls `act`. An exception is appended to the list, if there is one, as the refusal of the node; without a list it is
+/// thrown. Returns whether there was none.
 template <class Act>
 bool note_refusals(std::vector<Refusal>* list, const graph::Node& node, nn::Module& root, const Act& act) {
     if (list == nullptr) return act(), true;
@@ -84,7 +84,7 @@ INTQ_INLINE void add_refusal(std::vector<Refusal>& list, const graph::Node& node
     const graph::Node* known = &node;
     while (quantizer_of(*known, root) != nullptr && !known->inputs().empty()) known = known->inputs()[0];
     std::string type = graph::type_of(*known, root);
-    if (type.rfind("qat.", 0) == 0) type.erase(0, 4);  // a layer that has its weight quantizer already
+    if (type.rfind("qat.", 0) == 0) type.erase(0, 4);  // a layer that already has its weight quantizer
     const std::string place = "prepare: " + graph::place_of(node, root) + ": ";
     Refusal refusal{graph::layer_name(*known), std::move(type),
                     reason.rfind(place, 0) == 0 ? reason.substr(place.size()) : reason};

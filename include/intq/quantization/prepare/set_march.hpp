@@ -29,24 +29,24 @@ namespace detail {
 /// The number of the march plus 1; 0: none is set.
 std::atomic<int>& current_march();
 
-/// The policy of the march that is set; null where none is.
+/// The policy of the march that is set; null if none is.
 const arith::PolicyRecord* march_policy();
 
 [[noreturn]] void throw_no_target();
 
 }  // namespace detail
 
-/// Names the default target of this process. A target that is given to a function stands above it.
+/// Names the default target of this process. A target passed to a function takes precedence.
 void set_march(March march);
 
-/// The same by name; throws the Error with the nearest names for another one.
+/// The same by name; throws the Error with the nearest names for an unknown name.
 void set_march(const std::string& name);
 
 /// Throws where none is set.
 March get_march();
 
-/// The policy of the march that set_march() named; where none is set, that of the macro INTQ_DEFAULT_TARGET. Throws
-/// where there is neither.
+/// The policy of the march that set_march() named; if none is set, of the macro INTQ_DEFAULT_TARGET. Throws if there is
+/// neither.
 template <class Target = target::default_target> const arith::PolicyRecord& default_target() {
     if (const arith::PolicyRecord* march = detail::march_policy()) return *march;
     if constexpr (std::is_same_v<Target, target::none>) {
@@ -64,7 +64,7 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
     return prepare_calibration_fx(model, mapping, default_target<Target>(), options);
 }
 /// The same with get_default_qconfig_mapping() of the target, or for a model whose modules carry their own qconfigs
-/// (set_qconfig()) with these alone.
+/// (set_qconfig()) with only these.
 template <class Target = target::default_target>
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const PrepareOptions& options = {}) {
     return prepare_calibration_fx(model, default_target<Target>(), options);

@@ -13,15 +13,15 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Gives a module a qconfig of its own, for it and all below it: `module.qconfig = …` of the documents. None switches
+/// Sets a module's own qconfig, for it and all below it: `module.qconfig = …` of the documents. None switches
 /// quantization off.
 void set_qconfig(nn::Module& module, std::optional<QConfig> qconfig);
 
-/// A module's own qconfig; null where it carries none.
+/// A module's own qconfig; null if it carries none.
 const std::optional<QConfig>* own_qconfig(const nn::Module& module);
 
-/// A mapping with the qconfigs that the modules of a model carry, which stand above it. That of the model itself takes
-/// the place of the global one. A module in several slots has its qconfig in each.
+/// A mapping with the qconfigs that the modules of a model carry, which take precedence. The model's own replaces the
+/// global one. A module in several slots has its qconfig in each.
 QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module& model);
 
 }  // namespace INTQ_HOSTED_ABI

@@ -13,17 +13,17 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The quantizers of an operator; a fused operator takes input and weight from its first member's, output from its
-/// last one's.
+/// The quantizers of an operator; a fused operator takes input and weight from its first member, output from its last
+/// one.
 ///
-/// input:  used where the input is not quantized yet; none: as output.
+/// input:  used if the input is not quantized yet; none: as output.
 /// output: none: the int32 accumulator is the output, without a quantizer.
 struct QConfig {
     std::optional<QuantizerConfig> input{};
     std::optional<QuantizerConfig> weight{};
     std::optional<QuantizerConfig> output{};
-    /// Of an entry by name or regex: the last layer keeps its accumulator as output all the same
-    /// (PrepareOptions::high_precision_output). The rules that make layers finer set it.
+    /// For an entry by name or regex: the last layer still keeps its accumulator as output
+    /// (PrepareOptions::high_precision_output). Set by the rules that make layers finer.
     bool keeps_high_precision = false;
 };
 
@@ -39,11 +39,11 @@ QConfig get_default_calib_qconfig(DType dtype = DType::int8, DType weight_dtype 
 /// The same for an operator whose output is the accumulator (high precision).
 QConfig get_default_calib_out_qconfig(DType weight_dtype = DType::int8);
 
-/// PyTorch's qconfig of this name: the extremes of all data, for activations and weights, with one scale a tensor.
+/// PyTorch's qconfig of this name: the extremes of all data, for activations and weights, with one scale per tensor.
 ///
 /// Activations are affine in torch mode on a target with zero points, and symmetric elsewhere: in horizon mode, and for
 /// targets without zero points, as the marches of bpu. PyTorch leaves half of the codes of its quint8 unused here (0 …
-/// 127), for kernels whose sums of products saturate. That is not copied: int8 codes are all in use.
+/// 127), for kernels whose sums of products saturate. That is not copied: all int8 codes are used.
 QConfig default_qconfig();
 
 }  // namespace INTQ_HOSTED_ABI

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// QConfigs made from words: kinds of fake-quantizers and observers by name, and the defaults of training. Layer:
+// QConfigs from words: kinds of fake-quantizers and observers by name, and the defaults of training. Layer:
 // quantization (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP
@@ -22,7 +22,7 @@ struct FakeQuantizeKind {
 
 NamedTable<FakeQuantizeKind>& fake_quantize_table();
 
-/// The class of fake-quantizers by its kind: "fake_quant", "lsq", … Throws for another word, with the nearest.
+/// The class of fake-quantizers by its kind: "fake_quant", "lsq", … Throws for an unknown word, with the nearest.
 FakeQuantizeFactory fake_quantize_kind(const std::string& kind);
 
 /// The arguments of the factories, by the names of the documents.
@@ -44,7 +44,7 @@ QuantizerConfig make_activation(const QConfigArguments& arguments);
 /// A quantizer of weights, per channel of axis 0 unless weight_qkwargs say otherwise.
 QuantizerConfig make_weight(const QConfigArguments& arguments);
 
-/// Input, weight and output of one kind each; no word "none" is needed: a qconfig without output quantizer is
+/// Input, weight and output of one kind each; there is no word "none": a qconfig without output quantizer is
 /// get_default_qat_out_qconfig().
 QConfig make_qconfig(const QConfigArguments& arguments);
 
@@ -53,7 +53,7 @@ QConfig make_qconfig(const QConfigArguments& arguments);
 ///     QConfig lsq = get_default_qat_qconfig({.activation_fake_quant = "lsq", .weight_fake_quant = "lsq"});
 QConfig get_default_qat_qconfig(QConfigArguments arguments = {});
 
-/// The same for an operator whose output is its int32 accumulator: there is no quantizer behind it.
+/// The same for an operator whose output is its int32 accumulator: without a quantizer behind it.
 QConfig get_default_qat_out_qconfig(const QConfigArguments& arguments = {});
 
 /// For calibration, with an observer of choice: get_default_calib_qconfig({.activation_observer = "kl"}).

@@ -22,24 +22,25 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// How specific the entry was that decided.
+/// How specific the deciding entry was.
 enum class QConfigLevel : std::uint8_t { none, global, object_type, module_name_regex, module_name, own };
 
 struct QConfigChoice {
     std::optional<QConfig> qconfig{};  // none: not quantized
     QConfigLevel level = QConfigLevel::none;
-    std::string entry{};    // which one decided, for mark_used(); empty for the global one and a module's own
+    std::string entry{};    // the deciding one, for mark_used(); empty for the global one and a module's own
     bool names_it = false;  // it has the operator's own name, not that of a module around it
-    int order = 0;          // of a regex: its place among them
+    int order = 0;          // of a regex: its place among all
 };
 
-/// What an operator gets that is made of several, such as a conv with its relu; of a single one both are the same.
+/// The choices for an operator that is made of several, such as a conv with its relu; for a single one both are the
+/// same.
 struct FusedChoice {
     QConfigChoice first;  // its input's and its weight's quantizers
     QConfigChoice last;   // its output's
     std::vector<QConfigChoice> members{};
 
-    /// None where one of the two has none.
+    /// None if either has none.
     std::optional<QConfig> qconfig() const;
     /// Whether an entry by module name or regex decided.
     bool is_by_name() const noexcept;
@@ -49,13 +50,14 @@ struct FusedChoice {
 ///
 ///     global < object type < module name by regex < module name < the module's own (set_qconfig())
 ///
-/// A module's name covers all below it ("layer1" covers "layer1.0.conv"), and so does its own qconfig; of two names the
-/// longer one wins, of one module's name and own its own. That of the whole model takes the place of the global. A
-/// regex (io::NamePattern) must match from the start of the name; of several the first that matches wins. A function
-/// takes the entries of the module whose forward calls it: of its type above those of its own name, then of its name;
-/// and, by module name, that of its node, which tools print. An entry of no qconfig switches quantization off.
+/// A module's name covers all below it ("layer1" covers "layer1.0.conv"), and so does its own qconfig. Of two names the
+/// longer one wins; of a module's entry by name and its own, its own. The whole model's own qconfig replaces the global
+/// one. A regex (io::NamePattern) must match from the start of the name; the first that matches wins. A function takes
+/// the entries of the module whose forward calls it. By type, that module's type takes precedence over the function's
+/// name; by module name, the name of the function's node counts too, which tools print. An entry without a qconfig
+/// switches quantization off.
 ///
-/// A query notes which entries matched, so one thread at a time uses an object.
+/// A query records which entries matched, so only one thread at a time may use an object.
 class QConfigMapping {
 public:
     QConfigMapping& set_global(std::optional<QConfig> qconfig);
@@ -68,32 +70,32 @@ public:
     /// Changes the qconfig of every entry that has one.
     void change_each(const std::function<void(QConfig&)>& change);
 
-    /// The entry for an operator; what was met is remembered for check_all_used().
+    /// The entry for an operator; matched entries are remembered for check_all_used().
     ///
     /// @param op  scope_type is empty for a module, else the type of the module whose forward calls the function
     QConfigChoice find(const nn::FusedMember& op) const;
 
     /// The entries for an operator that is made of several. Input and weight are the first one's, the output is the
-    /// last one's; an entry by the name or the type of the whole decides all three, unless the members' are of a higher
-    /// level. So does a regex that matches the name of the whole, unless an earlier one matches a member's.
+    /// last one's; an entry by the name or type of the whole decides all three, unless the members' entries have a
+    /// higher level. So does a regex that matches the name of the whole, unless an earlier one matches a member's.
     ///
-    /// In torch mode, as in PyTorch, the members' names say nothing, and the types of a layer and of its relu have one
-    /// qconfig; throws where only one of the two has an entry.
+    /// In torch mode, as in PyTorch, the members' names do not count, and the types of a layer and its relu share one
+    /// qconfig; throws if only one of them has an entry.
     ///
     /// @param whole    the slot of the fused layer, and its type
     /// @param members  at least one, in their order
     FusedChoice find_fused(const nn::FusedMember& whole, std::span<const nn::FusedMember> members,
                            Compatibility compatibility) const;
 
-    /// Says that a choice had an effect.
+    /// Records that a choice had an effect.
     void mark_used(const QConfigChoice& choice) const;
-    /// Says so of the choices that switch quantization off, of an operator that stays in float.
+    /// Records the same for choices that switch quantization off, of an operator that stays in float.
     void mark_switched_off(const FusedChoice& choice) const;
 
     /// Throws the Error of the first key that no find() has met since the last check_all_used(), with the nearest known
     /// names.
     void check_all_matched(const std::vector<std::string>& module_names, const std::vector<std::string>& types) const;
-    /// Throws what check_all_matched() does, or the Error of the first key that was met and never marked as used.
+    /// Throws as check_all_matched() does, or the Error of the first key that matched but was never marked as used.
     void check_all_used(const std::vector<std::string>& module_names, const std::vector<std::string>& types) const;
 
 private:
@@ -104,7 +106,7 @@ private:
     };
     static Entry& set(std::vector<Entry>& entries, const std::string& key, std::optional<QConfig> qconfig);
     static bool covers(const std::string& name, const std::string& module);
-    /// What an entry is called in messages, and in the sets below.
+    /// The name of an entry in messages, and in the sets below.
     struct Listed {
         const Entry* entry;
         std::string key;
@@ -118,7 +120,7 @@ private:
     std::optional<QConfig> global_{};
     std::vector<Entry> types_, regexes_, names_, own_;
     mutable std::map<std::string, std::string> matched_;    // entries, and the first operator that each one met
-    mutable std::map<std::string, std::string> overruled_;  // entries, and what decided instead of each one
+    mutable std::map<std::string, std::string> overruled_;  // entries, and what decided instead of each
     mutable std::set<std::string> used_;
 };
 
@@ -227,7 +229,7 @@ INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const 
     for (std::size_t i = 0; i < regexes_.size(); ++i)
         if (const Entry& entry = regexes_[i]; entry.pattern->matches_start(op.module)) {
             const std::string key = meet("module name regex \"" + entry.key + "\"");
-            // A function's module is the one around it.
+            // For a function, op.module is the module around it.
             if (!found)
                 choice = {entry.qconfig, QConfigLevel::module_name_regex, key, op.node.empty(), static_cast<int>(i)};
             found = true;
@@ -282,7 +284,8 @@ INTQ_INLINE FusedChoice QConfigMapping::find_as_torch(const nn::FusedMember& who
     FusedChoice choice;
     for (const nn::FusedMember& member : members) {
         choice.members.push_back(find(member));
-        // Of modules, not of functions: PyTorch asks for the same entry for the relu, and for a batch norm in training.
+        // Only for modules, not functions: PyTorch requires the same entry for the relu, and for a batch norm in
+        // training.
         if (member.node.empty() && choice.members.back().level == QConfigLevel::object_type)
             mark_used(choice.members.back());
     }

@@ -23,7 +23,7 @@ QConfig default_qat_8bit_weight_32bit_out_fake_quant_qconfig();
 QConfig default_qat_out_8bit_fake_quant_qconfig();
 QConfig default_qat_8bit_lsq_quant_qconfig();
 QConfig default_qat_8bit_weight_32bit_out_lsq_quant_qconfig();
-/// PACT clips activations; the weights are those of default_qat_8bit_fake_quant_qconfig().
+/// PACT clips activations; the weights are as in default_qat_8bit_fake_quant_qconfig().
 QConfig default_qat_8bit_pact_quant_qconfig();
 
 // --- calibration ------------------------------------------------------------------------------------------------
@@ -47,11 +47,11 @@ struct QConfigPreset {
     std::function<QConfig()> make;
 };
 
-/// The presets above, and default_calib_8bit_<observer>_qconfig for each observer that calibrates activations; open
-/// for more.
+/// The presets above, and default_calib_8bit_<observer>_qconfig for each observer that calibrates activations; more may
+/// be added.
 NamedTable<QConfigPreset>& qconfig_presets();
 
-/// The preset of a name; throws the Error with the nearest names where there is none.
+/// The preset of a name; throws the Error with the nearest names if there is none.
 QConfig qconfig_preset(const std::string& name);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -69,7 +69,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Moving averages that stay at what calibration found.
+/// Moving averages that keep the result of calibration.
 INTQ_INLINE void freeze_average(FakeQuantizeOptions& options) { options.observer_options.averaging_constant = 0.0f; }
 
 /// PyTorch's smallest scale for its symmetric 8-bit engines.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The qconfigs of a target: what prepare takes where nobody gives a mapping. Layer: quantization
-// (docs/workflow.md section 3).
+// The qconfigs of a target: the default mapping of prepare. Layer: quantization (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_QCONFIG_TARGET_DEFAULTS_HPP
 #define INTQ_QUANTIZATION_QCONFIG_TARGET_DEFAULTS_HPP
 
@@ -15,9 +14,9 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// get_default_calib_qconfig() with affine int8 activations where the target has zero points. They have codes for what
-/// occurs, where symmetric ones have half of theirs for negative numbers that a relu never gives. int16 activations are
-/// symmetric on every target.
+/// get_default_calib_qconfig() with affine int8 activations if the target has zero points. Affine codes all represent
+/// values that occur, while symmetric ones spend half on negative numbers that a relu never returns. int16 activations
+/// are symmetric on every target.
 QConfig get_default_qconfig(const arith::PolicyRecord& target, DType dtype = DType::int8,
                             DType weight_dtype = DType::int8);
 
@@ -25,7 +24,7 @@ QConfig get_default_qconfig(const arith::PolicyRecord& target, DType dtype = DTy
 QConfig get_default_qat_qconfig(const arith::PolicyRecord& target, DType dtype = DType::int8,
                                 DType weight_dtype = DType::int8);
 
-/// The whole model with get_default_qconfig() of a target. Prepare without a mapping takes it.
+/// The whole model with get_default_qconfig() of a target. The default of prepare without a mapping.
 ///
 ///     const auto mapping = get_default_qconfig_mapping(target::fp32::policy);
 QConfigMapping get_default_qconfig_mapping(const arith::PolicyRecord& target, DType dtype = DType::int8,
@@ -37,11 +36,11 @@ QConfigMapping get_default_qat_qconfig_mapping(const arith::PolicyRecord& target
 
 namespace detail {
 
-/// The mapping of a prepare call that has none: `whole`, or an empty one where modules carry their own qconfigs, which
-/// then say which parts of the model are quantized.
+/// The mapping of a prepare call without one: `whole`, or an empty one if modules carry their own qconfigs, which then
+/// say which parts of the model are quantized.
 QConfigMapping mapping_where_none_is_given(const nn::Module& model, QConfigMapping whole);
 
-/// The mapping with the schemes that a mode and a target decide: see QuantizerConfig::affine_in_torch_mode.
+/// The mapping with the schemes decided by mode and target: see QuantizerConfig::affine_in_torch_mode.
 QConfigMapping in_mode(QConfigMapping mapping, const arith::PolicyRecord& target, Compatibility compatibility);
 
 }  // namespace detail

@@ -16,8 +16,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// A mapping in which the modules that a dictionary names have no qconfig, above all other entries and the modules'
 /// own.
 ///
-/// @throws Error for a name that the model does not have, with the nearest ones; later, from check_all_used(), for a
-///         type of neither a module nor a function
+/// @throws Error for a name that the model lacks, with the nearest ones; later, from check_all_used(), for a type that
+///         no module or function has
 QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model, const HybridDict& dict);
 
 /// The same with the options of a model that is being prepared.

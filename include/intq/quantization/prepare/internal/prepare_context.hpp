@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What prepare knows while it walks a graph, and the questions that it asks. Layer: quantization
-// (docs/workflow.md section 4).
+// The state of prepare while it walks a graph, and queries on it. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_INTERNAL_PREPARE_CONTEXT_HPP
 #define INTQ_QUANTIZATION_PREPARE_INTERNAL_PREPARE_CONTEXT_HPP
 
@@ -30,15 +29,15 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// What prepare knows of a node's value.
+/// The facts about a node's value during prepare.
 struct EdgeState {
     bool is_codes = false;
     DType dtype = DType::float32;
     std::shared_ptr<Quantizer> quantizer{};  // whose scale the codes have
     std::string quantizer_target{};          // its slot
-    // Of a producer whose relu or clip comes next and bounds its codes: the quantizer behind that.
+    // For a producer whose relu or clip comes next and bounds its codes: the quantizer behind that.
     std::optional<QuantizerConfig> behind_clip{};
-    const graph::Node* origin = nullptr;  // of real values: where they come from
+    const graph::Node* origin = nullptr;  // of real values: the node that they come from
 };
 
 /// The state of a walk over the nodes of a model that is being prepared; changes nothing itself.
@@ -55,7 +54,7 @@ protected:
         FusedChoice choice;
     };
 
-    /// Of a fused layer or an add with the relu that it takes: what find_fused() gives for the whole.
+    /// For a fused layer, or an add with its relu, the result of find_fused() for the whole.
     Config config_of(const graph::Node& node) const { return config_of(node, mapping_); }
     Config config_of(const graph::Node& node, const QConfigMapping& mapping) const;
 
@@ -68,22 +67,22 @@ protected:
     void check_arguments(const graph::Node& node, DType dtype, bool is_affine) const;
 
     bool feeds_dequant_only(const graph::Node& node) const;
-    /// The same, or nothing but the output of the model.
+    /// The same, or it feeds only the output of the model.
     bool is_at_end(const graph::Node& node) const;
-    // The same, also through operators that an accumulator passes as it is.
+    // The same, also through operators that an accumulator passes unchanged.
     bool leads_to_dequant_only(const graph::Node& node) const;
-    // Flatten, and what leaves no trace.
+    // Flatten, and operators that leave no trace.
     static bool passes_accumulator(const QuantizedOperator& row) noexcept {
         return row.role == Role::shares_input && (row.kind == OpKind::flatten || row.kind == OpKind::none);
     }
 
-    // The relu, with a qconfig, that alone reads an add: the add's quantizer stands behind it.
+    // The relu, with a qconfig, that is the only reader of an add: the add's quantizer is behind it.
     const graph::Node* only_reader_if_relu(const graph::Node& node) const;
-    /// The clip, with an output quantizer, that alone reads a producer of codes: it bounds these codes.
+    /// The clip, with an output quantizer, that is the only reader of a producer of codes: it bounds these codes.
     const graph::Node* only_reader_if_clip(const graph::Node& node) const;
-    /// A node as the rows of operators are asked about it before shapes are known.
+    /// A request for the rows of operators about a node whose shapes are not yet known.
     ///
-    /// @param codes  stand for its inputs
+    /// @param codes  represent its inputs
     StepRequest request_of(const graph::Node& node, const QuantizedTensor& codes) const;
 
     const EdgeState& state_of(const graph::Node& node, std::size_t argument) const;
@@ -149,7 +148,7 @@ INTQ_INLINE PrepareContext::Config PrepareContext::config_of(const graph::Node& 
     } else if (const graph::Node* relu = row_of(node).takes_relu ? only_reader_if_relu(node) : nullptr) {
         members.push_back(member_of(*relu, model_));
         config.choice = mapping.find_fused(whole, members, Compatibility::horizon);
-        // In PyTorch they are no module, and the relu alone says what is behind it.
+        // In PyTorch they are not modules, and only the relu determines its quantizer.
         if (is_torch()) config.choice.last = config.choice.members.back();
     } else {
         config.choice = mapping.find_fused(whole, members, options_.compatibility);
@@ -226,11 +225,11 @@ INTQ_INLINE const graph::Node* PrepareContext::only_reader_if_clip(const graph::
     const bool makes_codes = row.takes_clip || row.role == Role::quant_stub || row.role == Role::cat ||
                              (row.role == Role::weighted && !row.on_host);
     const bool keeps_scale = row.keeps_scale != nullptr && row.keeps_scale(target_);
-    // A clip that bounds the codes before it hands them on to the next one.
+    // A clip that bounds the codes before it passes them on to the next one.
     const bool bounds_codes = row.clip != nullptr && state_of(node, 0).behind_clip.has_value();
     if (is_torch() || !(bounds_codes || (makes_codes && !keeps_scale)) || node.users().size() != 1) return nullptr;
     const graph::Node& reader = *node.users()[0];
-    // A relu keeps the grid of its input, unless that is a clip whose grid is its own.
+    // A relu keeps the grid of its input, unless that is a clip with its own grid.
     const bool is_relu = row_of(reader).kind == OpKind::relu && row_of(reader).grid_use == nullptr;
     if (row_of(reader).clip == nullptr || (is_relu && !bounds_codes)) return nullptr;
     const QuantizedTensor codes = stand_in(OwnedQParams::per_tensor(1.0f, DType::int8), false, {});

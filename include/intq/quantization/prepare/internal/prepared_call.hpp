@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the calls of a module do that was prepared without a graph: its hooks. Layer: quantization
-// (docs/workflow.md section 4).
+// The hooks on calls of a module that was prepared without a graph. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_INTERNAL_PREPARED_CALL_HPP
 #define INTQ_QUANTIZATION_PREPARE_INTERNAL_PREPARED_CALL_HPP
 
@@ -20,7 +19,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// What the hooks of a prepared module know of it, as its attribute `prepared_place`. Clones share it.
+/// The data for the hooks of a prepared module, as its attribute `prepared_place`. Clones share it.
 struct PreparedPlace {
     std::string name;  // qualified
     arith::PolicyRecord target;
@@ -30,7 +29,7 @@ struct PreparedPlace {
 
     PreparedPlace(std::string at, const arith::PolicyRecord& policy, bool on_codes)
         : name(std::move(at)), target(policy), computes_on_codes(on_codes) {}
-    /// Whether a call is like none before.
+    /// Whether a call differs from all before.
     bool is_new(const std::string& call);
 };
 inline constexpr const char* prepared_place = "prepared_place";
@@ -38,8 +37,8 @@ inline constexpr const char* prepared_place = "prepared_place";
 /// "pool (AvgPool2d)", "skip (FloatFunctional.add)".
 std::string name_of_call(const std::string& name, const std::string& type, std::string_view method);
 
-/// Throws what convert or a run would refuse of a call on codes, once for each kind of call: method, constants, types,
-/// and shapes but for the batch. Real values pass.
+/// Throws for a call on codes that convert or a run would refuse, once for each kind of call: method, constants, types,
+/// and shapes except the batch. Real values pass.
 void check_prepared_call(nn::Module& module, const nn::ModuleCall& call);
 
 /// Calls the quantizer of the method: input_grid for those of the attribute methods_on_input_grid, otherwise

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// One call of one module as a graph of its own: how what is prepared module by module is asked, checked and converted
-// as a graph is. Layer: quantization (docs/workflow.md section 4).
+// One call of one module as a separate graph: lets modules prepared one by one be checked and converted like a graph.
+// Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_INTERNAL_SINGLE_CALL_HPP
 #define INTQ_QUANTIZATION_PREPARE_INTERNAL_SINGLE_CALL_HPP
 
@@ -27,7 +27,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// A graph that calls one method of one module: what the rows of operators are asked with.
+/// A graph that calls one method of one module, for queries of the operators' rows.
 struct SingleCall {
     nn::ModuleDict root;
     graph::Graph graph;
@@ -37,23 +37,23 @@ struct SingleCall {
     const QuantizedOperator& row();
 };
 
-/// The quantizer behind a module that has a grid of its own; null without one.
+/// The quantizer behind a module that has its own grid; null if there is none.
 FakeQuantize* output_quantizer(const nn::Module& module);
 
-/// The quantizer behind a module that may keep the grid of its input; null without one.
+/// The quantizer behind a module that may keep the grid of its input; null if there is none.
 GridChoiceFakeQuantize* grid_choice_of(const nn::Module& module);
 
-/// What is not a tensor in a value, as text to compare.
+/// The parts of a value that are not tensors, as text to compare.
 void collect_constants(const nn::Value& value, std::vector<std::string>& out);
 
-/// Tensors that carry the grid of codes, as codes or as real values; false where one carries none.
+/// Whether all tensors carry the grid of codes, as codes or as real values.
 bool carry_grids(const std::vector<Tensor>& operands);
 
 /// A prepared graph of one call: quantizers of the operands' grids, the call, and the quantizer behind it.
 class SingleCallGraph {
 public:
     /// @param layer  prepared; the graph has a clone of it
-    /// @throws Error that names no place, for what has no integer form
+    /// @throws Error that names no place, for a call without an integer form
     SingleCallGraph(const nn::Module& layer, const std::string& method, nn::Arguments arguments,
                     const std::vector<Tensor>& operands, const arith::PolicyRecord& target);
 
@@ -79,7 +79,7 @@ private:
     bool lacks_data_ = false;
 };
 
-/// Throws what convert, lower or a run would refuse of a call on codes; names no place.
+/// Throws for a call on codes that convert, lower or a run would refuse; names no place.
 void check_call(const nn::Module& layer, const std::string& method, nn::Arguments arguments,
                 const std::vector<Tensor>& operands, const arith::PolicyRecord& target);
 
@@ -226,7 +226,7 @@ INTQ_INLINE void check_call(const nn::Module& layer, const std::string& method, 
     try {
         model = single.prepared();
     } catch (const Error&) {
-        return;  // the call itself says what it does not take
+        return;  // the call itself refuses such arguments
     }
     model->train(layer.training());
     check_lowering(
