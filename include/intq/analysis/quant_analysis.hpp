@@ -117,7 +117,8 @@ public:
 
     /// The rows of the last compare_per_layer().
     const std::vector<LayerAdvice>& advice() const noexcept { return advice_; }
-    /// The report of the last compare_per_layer(), for what other tools find to be added; write_report() writes it.
+    /// The report of the last compare_per_layer(), to which other tools' findings can be added; write_report() writes
+    /// it.
     ModelReport report() const { return make_report(layers_, analysed_operators_, advice_); }
     const CallInputs& bad_case() const;
     const std::filesystem::path& out_dir() const noexcept { return out_dir_; }
@@ -240,7 +241,7 @@ INTQ_INLINE void QuantAnalysis::set_bad_case(CallInputs inputs) {
     }
     inputs.in_order(baseline_.input_names());
     bad_case_ = std::move(inputs);
-    all_layers_.clear();  // they were those of another case
+    all_layers_.clear();  // they belong to another case
 }
 
 INTQ_INLINE void QuantAnalysis::load_bad_case(const std::filesystem::path& path) {

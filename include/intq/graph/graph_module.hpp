@@ -22,8 +22,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// Several threads may call one object where they may call its modules; only one at a time may rewrite it.
 class GraphModule : public nn::Cloneable<GraphModule> {
 public:
-    /// Takes over root's children, parameters, buffers and mode; they are shared with root, not copied. Throws what
-    /// Graph::lint() finds.
+    /// Takes over root's children, parameters, buffers and mode; they are shared with root, not copied. Throws as
+    /// Graph::lint() does.
     ///
     /// @param constants  buffers that the graph reads and root lacks
     GraphModule(nn::Module& root, Graph graph, std::vector<nn::Named<Tensor>> constants = {});

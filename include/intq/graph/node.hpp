@@ -107,7 +107,7 @@ private:
 
 using ArgumentList = Argument::List;
 
-/// What is known of one output after the graph has run; the dtype is undefined when it has not, or the output is no
+/// Shape and dtype of one output after the graph has run; the dtype is none if it has not, or the output is not a
 /// tensor.
 struct OutputInfo {
     Shape shape{};

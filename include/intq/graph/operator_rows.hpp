@@ -68,7 +68,7 @@ struct OperatorRow {
     bool is_compared_eager = false;  // by the default list of compare_model_outputs()
 };
 
-/// One row an operator.
+/// One row per operator.
 // clang-format off
 inline constexpr OperatorRow operator_rows[] = {
     {.name = "conv2d", .modules = "Conv2d", .onnx = "Conv", .onnx_on_codes = "QLinearConv ConvInteger",

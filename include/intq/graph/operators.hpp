@@ -90,7 +90,7 @@ public:
     explicit OperatorNames(nn::Module& root) : root_(root) {}
 
     const std::string& of(const Node& node);
-    /// Forgets what was looked up. Call it after erasing nodes or replacing a module.
+    /// Forgets all look-ups. Call it after erasing nodes or replacing a module.
     void forget() noexcept { names_.clear(); }
     nn::Module& root() const noexcept { return root_; }
 

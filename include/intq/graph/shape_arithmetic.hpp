@@ -25,7 +25,7 @@ struct ExtentOf {
     int axis = 0;
 };
 
-/// Nothing for another node.
+/// Empty for other nodes.
 std::optional<ExtentOf> extent_of(const Node& node);
 
 /// Whether the value depends on axis 0 of some value, the axis of samples.

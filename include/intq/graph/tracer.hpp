@@ -46,7 +46,7 @@ std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const Tra
 
 /// The recorder behind symbolic_trace; derive from it for other leaves.
 ///
-/// Threads need a tracer each.
+/// Each thread needs a tracer.
 class Tracer : public nn::Recorder {
 public:
     explicit Tracer(nn::Module& root, const TraceOptions& options = {});

@@ -29,7 +29,7 @@ struct AdaRoundOptions {
     io::ShowProgress show = io::ShowProgress::on_terminal;  // a layer takes seconds to minutes
 };
 
-/// What a layer gained: mean squared errors of its output against the float layer's, over all data.
+/// The gain of a layer: mean squared errors of its output against the float layer's, over all data.
 struct RoundedLayer {
     std::string layer;
     double nearest_error = 0.0;  // rounded to nearest

@@ -40,7 +40,7 @@ struct NotEqualized {
 /// steps, T[i], is kept so large that no bias comes to decide the range of the activation:
 ///
 ///     A = max(4 · m · max r1, max b1),  m = the median of |b1[i]| / r1[i]         (all of the model as it was)
-///     g = max over i of (r1[i] / T[i]) / max r1                                   (what all channels grow by)
+///     g = max over i of (r1[i] / T[i]) / max r1                                   (the growth of all channels)
 ///     T[i] >= min(1, |b1[i]| / A) / g
 ///
 /// Let X be the unknown reach of the layer's input, so that channel i reaches about max(r1[i]·X, b1[i]). Before, the

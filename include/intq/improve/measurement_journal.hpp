@@ -33,7 +33,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// they guard against accidents.
 class MeasurementJournal {
 public:
-    /// Reads the file, or begins it where there is none.
+    /// Reads the file, or creates it if there is none.
     ///
     /// @param layers  qualified names; each once, not empty and without control characters
     MeasurementJournal(std::filesystem::path path, std::span<const std::string> layers);

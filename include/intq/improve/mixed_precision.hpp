@@ -19,7 +19,7 @@
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a layer costs in one type.
+/// The cost of a layer in one type.
 struct TypeCost {
     double loss = 0.0;     // of accuracy, in any additive measure where more is worse
     double seconds = 0.0;  // measured

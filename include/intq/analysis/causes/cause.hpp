@@ -16,7 +16,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// Why a quantizer loses accuracy.
 enum class Cause : std::uint8_t {
     outlier_channel,             // one channel is much larger than the others, which share its scale
-    dead_channel,                // a large channel gives the same value everywhere
+    dead_channel,                // a large channel has the same value everywhere
     tiny_batch_norm_variance,    // a batch norm divides a channel by almost 0
     wrong_axis,                  // a weight has its scales along another axis than its output channels
     scale_too_small,             // a fixed scale does not reach the ends of the data
@@ -26,7 +26,7 @@ enum class Cause : std::uint8_t {
     per_tensor_depthwise,        // a depthwise weight has one scale for all channels
     per_tensor_weight,           // so has another weight, whose channels differ
     range_of_one_sign,           // the range begins far from 0, and half of the codes or more are never used
-    calibration_does_not_cover,  // the calibration saw a smaller range than that of this case
+    calibration_does_not_cover,  // the calibration saw a smaller range than this case
     too_few_codes                // none of the others: the operator needs more bits
 };
 
@@ -37,7 +37,7 @@ std::string name_of(Cause cause);
 struct CauseFinding {
     std::string mod_name, op_type;  // as in compare_per_layer_out.txt
     Cause cause = Cause::too_few_codes;
-    bool is_weight = false;           // in the quantizer of the weight, else in that of the output
+    bool is_weight = false;           // in the quantizer of the weight, else of the output
     std::vector<index_t> channels{};  // the channels concerned
     std::string reason;               // the numbers that show it, as a sentence
 };

@@ -65,12 +65,12 @@ struct ErrorSplitOptions {
 /// Splits the error of each operator of a prepared model on a case. Let y(x, w) be the operator's result in real
 /// numbers, and x0 and w its input and weight in the baseline:
 ///
-///     inherited         y(x1, w)  - baseline    x1: what arrives from the program's earlier operators, before it is
+///     inherited         y(x1, w)  - baseline    x1: the value from the program's earlier operators, before it is
 ///                                               quantized for this one
 ///     weight rounding   y(x1, w~) - y(x1, w)    w~: the weight on its grid
 ///     input clipping    y(x2, w~) - y(x1, w~)   x2: x1 cut off at the ends of its grid
 ///     input rounding    y(x3, w~) - y(x2, w~)   x3: the codes that the program's operator reads
-///     requantization    y~ - y(x3, w~)          y~: what the program's operator gives
+///     requantization    y~ - y(x3, w~)          y~: the output of the program's operator
 ///
 /// Each part is the difference of two runs; there is no remainder. The last part holds the operator's own output
 /// quantizer; for its reader, the same rounding belongs to an input. A QuantStub is only a quantizer: it has only the

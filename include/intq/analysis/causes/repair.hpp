@@ -44,7 +44,7 @@ enum class RepairKind : std::uint8_t {
     qconfig,      // another qconfig for one operator
     equalize,     // improve::equalize() before prepare
     calibrate,    // calibration on other data, with other observers
-    set_qparams,  // a scale that is given
+    set_qparams,  // a fixed scale
     adaround,     // improve::adaround() of one layer
     correct_bias  // improve::correct_bias()
 };

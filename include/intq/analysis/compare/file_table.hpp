@@ -72,7 +72,7 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 INTQ_INLINE std::string seven_decimals(double value) {
-    if (value != value) return "nan";  // which printf may give a sign
+    if (value != value) return "nan";  // to which printf may add a sign
     char buffer[400];
     const int length = std::snprintf(buffer, sizeof buffer, "%.7f", value);
     return std::string(buffer, static_cast<std::size_t>(length));

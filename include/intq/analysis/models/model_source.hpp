@@ -24,7 +24,7 @@ struct AnalysedOperator {
     std::string op_type;                     // "Conv2d", "qat.ConvReLU2d", "FloatFunctional.add", "interpolate"
     std::string node;                        // name of its node in the graph
     std::string call{};                      // "%conv = call_module[conv] (%quant)"
-    std::vector<nn::FusedMember> members{};  // what was fused into it
+    std::vector<nn::FusedMember> members{};  // the operators fused into it
     std::vector<std::size_t> inputs{};       // operators that it reads, in the order of its operands
     bool has_weight = false;
 };
@@ -56,7 +56,7 @@ public:
     virtual nn::Value output() = 0;
 };
 
-/// What the handle holds.
+/// The content of an AnalysedModel.
 class ModelSource {
 public:
     virtual INTQ_INLINE ~ModelSource();

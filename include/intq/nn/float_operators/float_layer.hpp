@@ -22,7 +22,7 @@ struct FloatKernels;
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What a layer computes, whatever its weight and bias are.
+/// The computation of a layer, without its weight and bias.
 struct FloatLayerSpec {
     kernels::FloatConv2dSpec conv{};  // without its weight and bias
     /// From the layer's weight to the convolution's weight; null where they are the same.

@@ -24,8 +24,8 @@ struct LstmResult {
     Tensor output, h, c;
 };
 
-/// What the steps computed, as the backward pass needs it: the gates after their functions (L, N, 4·H) in the order of
-/// the weights, and the cells (L, N, H).
+/// The results of the steps for the backward pass: the gates after their functions (L, N, 4·H) in the order of the
+/// weights, and the cells (L, N, H).
 struct LstmTrace {
     Tensor gates, cells;
 };

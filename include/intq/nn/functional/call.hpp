@@ -33,7 +33,7 @@ template <class... Arguments> Value call(const Function& function, const Argumen
     return detail::call_values(function, values);
 }
 
-/// As call(), but recorded as a call_method node: what `x.relu()` is in PyTorch.
+/// As call(), but recorded as a call_method node: like `x.relu()` in PyTorch.
 template <class... Arguments> Value call_method(const Function& function, const Arguments&... arguments) {
     const std::array<Value, sizeof...(Arguments)> values{Value(arguments)...};
     return detail::call_method_values(function, values);

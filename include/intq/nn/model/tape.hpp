@@ -34,7 +34,7 @@ public:
     void keep(const Module& module, std::string_view name, Value value);
     /// Takes the module's values off the tape; empty where there are none.
     KeptValues take(const Module& module);
-    /// Drops what nobody took.
+    /// Drops values that nobody took.
     void clear() noexcept { kept_.clear(); }
 
 private:

@@ -3,8 +3,8 @@
 // ConvertedModel: a converted model as a graph whose nodes are its steps, for tools that work on graphs. Layer:
 // numeric_suite (docs/workflow.md section 5).
 //
-// Its integers are those of the program: a run executes the program once, and a hook hands each node the values that
-// its step's instruction wrote.
+// Its integers are the program's: a run executes the program once, and a hook hands each node the values that its
+// step's instruction wrote.
 #ifndef INTQ_NUMERIC_SUITE_FX_CONVERTED_MODEL_HPP
 #define INTQ_NUMERIC_SUITE_FX_CONVERTED_MODEL_HPP
 

@@ -29,7 +29,7 @@ struct NSSubgraph {
 };
 
 struct NSSubgraphPair {
-    std::string name;  // "base_op_conv2d_0": the operator, and how many of it stand behind it
+    std::string name;  // "base_op_conv2d_0": the operator, and how many of it come after it
     NSSubgraph a, b;
 };
 

@@ -41,7 +41,7 @@ public:
         Style style;
         std::string key;
     };
-    /// What was set, each key once.
+    /// The keys that were set, each once.
     const std::vector<Key>& keys() const noexcept { return keys_; }
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The results of the FX numeric suite, key for key those of PyTorch, and their comparison. Layer: numeric_suite
+// The results of the FX numeric suite, with the keys of PyTorch's, and their comparison. Layer: numeric_suite
 // (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_FX_RESULTS_HPP
 #define INTQ_NUMERIC_SUITE_FX_RESULTS_HPP

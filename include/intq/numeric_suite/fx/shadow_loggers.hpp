@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// add_shadow_loggers: the layers of one model beside those of another, on the other's inputs. Layer: numeric_suite
+// add_shadow_loggers: the layers of one model beside another's, on the other's inputs. Layer: numeric_suite
 // (docs/workflow.md section 5).
 #ifndef INTQ_NUMERIC_SUITE_FX_SHADOW_LOGGERS_HPP
 #define INTQ_NUMERIC_SUITE_FX_SHADOW_LOGGERS_HPP

@@ -22,7 +22,7 @@ inline namespace INTQ_HOSTED_ABI {
 class TensorComparison {
 public:
     /// @param x  the reference
-    /// @throws Error when the sizes differ, or are not those of the shape
+    /// @throws Error when the sizes differ, or do not match the shape
     void add(std::span<const float> x, std::span<const float> y, const Shape& shape);
 
     std::int64_t count() const noexcept { return count_; }

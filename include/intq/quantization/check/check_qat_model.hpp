@@ -52,7 +52,7 @@ struct UnusualQConfig {
     std::string message;
 };
 
-/// What check_qat_model() finds.
+/// The findings of check_qat_model().
 struct ModelCheck {
     std::vector<std::vector<CheckedModule>> fusable;  // groups that could be fused; "(shared)" behind a shared module
     std::vector<ModuleCalls> calls;
@@ -63,8 +63,8 @@ struct ModelCheck {
 
 /// Checks the structure and the quantizers of a model from prepare_calibration(_fx) or prepare_qat(_fx). It reports
 /// operators that could be fused and were not, how often each module is called, the quantizers of outputs and weights,
-/// and configurations that are seldom meant. The latter are no activation quantizer, a fixed scale, a weight that is
-/// not int8, mixed types, a layer before a DeQuantStub without output of high precision, a depthwise convolution per
+/// and configurations that are seldom meant. These are: no activation quantizer, a fixed scale, a weight that is not
+/// int8, mixed types, a layer before a DeQuantStub without output of high precision, a depthwise convolution per
 /// tensor, channels that are dead or far above the others, a relu in front of an add, and a batch norm that is frozen
 /// in training because no layer takes it.
 ///

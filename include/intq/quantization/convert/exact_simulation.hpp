@@ -74,7 +74,7 @@ private:
 std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized, const QuantizedNode& node,
                                                   const kernels::KernelTable& table, index_t max_batch);
 
-/// A float operator, which may give a tuple, or a custom module on the values of its inputs; empty for a step that a
+/// A float operator, which may return a tuple, or a custom module on the values of its inputs; empty for a step that a
 /// program executes.
 ///
 /// @param value_of  an input as it is: real values or codes

@@ -23,7 +23,7 @@ struct ExplainedStep {
     std::string type;
     std::string dtypes;   // "int8 x int8 -> int8": input, weight, output
     std::string kernel;   // "gemm/s8s8s8/per_channel"; "float" or "custom module" where no kernel of the target runs
-    std::string backend;  // "" for what no kernel runs
+    std::string backend;  // "" if no kernel runs it
     std::string reason;   // why in float, why no kernel, or why another than its kind has; "" where all is as wished
     bool is_fallback = false;
 };
@@ -44,7 +44,7 @@ struct Explanation {
 Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
                     const PrepareReport* report = nullptr);
 
-/// A table, a row a step.
+/// A table, one row per step.
 std::string to_string(const Explanation& explanation);
 
 }  // namespace INTQ_HOSTED_ABI

@@ -25,9 +25,9 @@ inline namespace INTQ_HOSTED_ABI {
 /// The replacements of modules, in their order.
 using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<nn::ModulePtr>& modules)>;
 
-/// The rows of fusion_table(), and those of the caller before them. The first module becomes the fused one, the others
-/// Identity. If an add (a FloatFunctional) is in the row, the fused one takes its place and its calls, with the
-/// convolution on either side.
+/// The caller's rows, then the rows of fusion_table(). The first module becomes the fused one, the others Identity. If
+/// an add (a FloatFunctional) is in the row, the fused one takes its place and its calls, with the convolution on
+/// either side.
 ///
 /// @throws Error for modules that no row fuses, naming their operators; for a batch norm in training
 std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,

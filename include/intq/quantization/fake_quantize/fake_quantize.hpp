@@ -422,7 +422,7 @@ INTQ_INLINE void FakeQuantize::adopt(const OwnedQParams& qparams) {
     store(qparams);
 }
 
-/// 0 where it is not known yet.
+/// 0 if not known yet.
 INTQ_INLINE std::size_t FakeQuantize::channel_count() const {
     if (channel_axis() < 0) return 1;
     if (options_.channel_len > 1) return static_cast<std::size_t>(options_.channel_len);

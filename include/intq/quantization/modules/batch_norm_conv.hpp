@@ -22,8 +22,8 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     y[c] = x[c] · gamma[c] / sqrt(var[c] + eps) + (beta[c] - mean[c] · gamma[c] / sqrt(var[c] + eps))
 ///
-/// Its integers are those of a convolution whose window is one pixel and whose codes are the largest, with one scale
-/// per channel.
+/// Its integers are a convolution's: the window is one pixel, and the codes are the largest, with one scale per
+/// channel.
 ///
 /// QATMode::fuse_bn folds the batch norm, which is then frozen; weight and bias are parameters. The other modes keep it
 /// as the child "bn" behind a weight of ones, which is a buffer, until fold_batch_norms() folds it.

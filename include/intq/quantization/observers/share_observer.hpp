@@ -21,7 +21,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// Its state is the counts, beside the range that each observer keeps. Merging two equals one pass.
 ///
 /// Result   exact
-/// Memory   a count a number
+/// Memory   one count per number
 class ShareObserver : public nn::Cloneable<ShareObserver, MinMaxObserver> {
 public:
     /// @param options  per tensor; is_sync_quantize joins the counts of all processes

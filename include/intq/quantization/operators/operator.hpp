@@ -85,7 +85,7 @@ struct QuantizedOperator {
     std::string_view name;  // of graph/operators.hpp
     Role role = Role::float_only;
     OpKind kind = OpKind::none;  // for the constraint table; none if it is not in the table
-    int operands = 1;            // leading arguments that are codes; those of a cat are a list
+    int operands = 1;            // leading arguments that are codes; for a cat they are a list
     /// Null for operators that leave no trace in a converted model.
     StepPtr (*make_step)(const StepRequest&) = nullptr;
     /// Throws for arguments that have no integer form on the target, whatever the shapes, which may be unknown (of

@@ -27,7 +27,7 @@ std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, cons
 /// without padding.
 std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
                           const OwnedQParams& output, const program::LayerName& layer);
-/// The same with given bounds.
+/// The same with bounds.
 /// @param of_values  by arith::make_average_of_values(), if the target has it for the codes
 std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
                           const OwnedQParams& output, const arith::OutputCodes& codes, const program::LayerName& layer,

@@ -46,7 +46,7 @@ std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const ker
 /// @param axis    of a tensor of a program, not 0
 /// @param before, behind  from 0 on; for PadMode::reflect below the extent of the axis
 /// @param mode    reflect or replicate
-/// @param grid    that of x
+/// @param grid    the grid of x
 std::int32_t add_pad_of_codes(program::ProgramBuilder& builder, std::int32_t x, int axis, index_t before,
                               index_t behind, PadMode mode, const OwnedQParams& grid, const program::LayerName& layer);
 
@@ -323,7 +323,7 @@ INTQ_INLINE StepPtr make_pad(const StepRequest& request) {
     return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)}, pad_value(request));
 }
 
-/// A bilinear mean of codes may lie between two codes; its range is that of the input.
+/// A bilinear mean of codes may lie between two codes; its range is the input's.
 INTQ_INLINE std::optional<GridUse> grid_use_of_interpolate(const StepRequest& request) {
     const arith::Resize rule = interpolate_options(request).rule;
     if (rule != arith::Resize::half_pixel && rule != arith::Resize::align_corners) return std::nullopt;

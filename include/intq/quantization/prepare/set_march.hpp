@@ -42,7 +42,7 @@ void set_march(March march);
 /// The same by name; throws the Error with the nearest names for an unknown name.
 void set_march(const std::string& name);
 
-/// Throws where none is set.
+/// Throws if none is set.
 March get_march();
 
 /// The policy of the march that set_march() named; if none is set, of the macro INTQ_DEFAULT_TARGET. Throws if there is

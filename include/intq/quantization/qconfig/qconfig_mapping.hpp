@@ -29,7 +29,7 @@ struct QConfigChoice {
     std::optional<QConfig> qconfig{};  // none: not quantized
     QConfigLevel level = QConfigLevel::none;
     std::string entry{};    // the deciding one, for mark_used(); empty for the global one and a module's own
-    bool names_it = false;  // it has the operator's own name, not that of a module around it
+    bool names_it = false;  // it has the operator's own name, not an enclosing module's
     int order = 0;          // of a regex: its place among all
 };
 

@@ -25,7 +25,7 @@ public:
     /// The model must outlive this, and not change.
     explicit PreparedEdges(graph::GraphModule& model);
 
-    /// Of what a node gives itself.
+    /// The type of a node's own value.
     DType dtype_of(const graph::Node& node) const { return dtypes_.at(&node); }
     /// The type that its readers see: behind its output quantizer, if it has one.
     DType dtype_behind(const graph::Node& node) const;

@@ -45,7 +45,7 @@ std::int32_t add_scaled(program::ProgramBuilder& builder, std::int32_t x, const 
 /// The values of codes as codes of another grid, between bounds.
 ///
 ///     fp32, int8 -> int8   a table of QuantizeLinear(min(max(DequantizeLinear(q), low), high))
-///     otherwise            requantize, whose codes are kept between those of the bounds: code_of_bound()
+///     otherwise            requantize, whose codes are kept between the codes of the bounds: code_of_bound()
 ///
 /// Codes already on the grid are only clamped, and are unchanged without bounds.
 std::int32_t add_on_grid(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,

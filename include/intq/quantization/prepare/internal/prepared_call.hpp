@@ -41,7 +41,7 @@ std::string name_of_call(const std::string& name, const std::string& type, std::
 /// and shapes except the batch. Real values pass.
 void check_prepared_call(nn::Module& module, const nn::ModuleCall& call);
 
-/// Calls the quantizer of the method: input_grid for those of the attribute methods_on_input_grid, otherwise
+/// Calls the quantizer of the method: input_grid for methods in the attribute methods_on_input_grid, otherwise
 /// activation_post_process.
 nn::Value call_quantizer(nn::Module& module, const nn::ModuleCall& call, const nn::Value& result);
 
@@ -77,7 +77,7 @@ INTQ_INLINE std::string name_of_call(const std::string& name, const std::string&
     return name + " (" + type + (method == "forward" ? "" : "." + std::string(method)) + ")";
 }
 
-/// What tells two calls apart.
+/// A text that distinguishes kinds of calls.
 INTQ_INLINE std::string kind_of_call(const nn::ModuleCall& call, const std::vector<Tensor>& operands) {
     std::string kind(call.method);
     for (const Tensor& operand : operands) {

@@ -19,7 +19,7 @@ inline namespace INTQ_HOSTED_ABI {
 Tensor fake_quantize_gradient(const Tensor& x, const Tensor& dy, const OwnedQParams& qparams, arith::QuantizeRule rule,
                               bool saturate);
 
-/// What LSQ learns from.
+/// The gradients for LSQ.
 struct LearnableGradients {
     Tensor input, scale, zero_point;
 };
