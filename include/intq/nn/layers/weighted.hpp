@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Weighted: the common part of convolutions and Linear, with their fused operators. Layer: nn (docs/design.md section
-// 6).
+// Weighted: the common part of convolutions and Linear, with their fused operators. Layer: nn
+// (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 

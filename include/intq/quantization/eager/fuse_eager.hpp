@@ -53,7 +53,7 @@ struct FuseCustomConfig {
 ///     {{"conv1", "bn1", "relu1"}, {"fc", "relu2"}}         two lists
 class ModulesToFuse {
 public:
-    /// A name: text, never a pair of pointers into one, which std::string would make of two literals in braces.
+    /// A name: text, never a pair of pointers, as std::string would take two literals in braces.
     struct Name {
         template <std::convertible_to<std::string_view> Text>
         Name(const Text& name) : text(std::string_view(name)) {}  // NOLINT: a list of names is written in braces

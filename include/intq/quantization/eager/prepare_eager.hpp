@@ -49,8 +49,8 @@ struct PrepareModulesOptions {
 ///
 /// Anything that convert or a run of the converted model would refuse is refused early, with the name of the layer and
 /// the rows of the target's constraint table. The type and the qconfig of a layer are checked here; its arguments,
-/// types and shapes are checked by its first call on codes. A module that stays in float is refused there too, if codes
-/// reach it.
+/// types and shapes are checked by its first call on codes. A module that stays in float is refused too, if codes reach
+/// it.
 ///
 /// @param mapping  by name and type of modules; the qconfigs that modules carry (set_qconfig()) take precedence
 /// @throws Error for a model that is prepared already; for a key of the mapping that matches nothing; where no module

@@ -22,7 +22,7 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The effect of an operator that keeps the grid of its input on it.
+/// The use that an operator makes of its input's grid, which it keeps.
 struct GridUse {
     std::vector<float> numbers{};  // constants among its results: the fill of a pad, the bounds of a clip
     bool rounds = false;           // its results lie between codes, so that the kept grid rounds once more
@@ -120,8 +120,8 @@ private:
 
 /// Chooses the grids of a model that are still open, by the data that was seen.
 void choose_grids(nn::Module& model);
-/// Repeats the choices that were made by data that has changed: ranges are read by another method, or the statistics of
-/// others were added.
+/// Repeats the choices that were made on data that has since changed: ranges are read by another method, or the
+/// statistics of others were added.
 void choose_grids_again(nn::Module& model);
 
 /// The observing quantizer of a quantizer: itself, or the own one of a choice; null for one that only follows.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// fuse_fx: fuses the operators in the table of fusions into one module. Layer: quantization (docs/workflow.md section
-// 4).
+// fuse_fx: fuses each sequence in the table of fusions into one module. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// QATMode: the treatment of batch norm in quantization-aware training. Layer: quantization (docs/workflow.md section
-// 4).
+// QATMode: the treatment of batch norm in quantization-aware training. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP
 #define INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// WaitingRun: a run of one of two models, whose outputs wait for the other's. Layer: analysis (docs/workflow.md section
-// 6).
+// WaitingRun: a run of one of two models, whose outputs wait for the other's. Layer: analysis
+// (docs/workflow.md section 6).
 #ifndef INTQ_ANALYSIS_COMPARE_INTERNAL_WAITING_RUN_HPP
 #define INTQ_ANALYSIS_COMPARE_INTERNAL_WAITING_RUN_HPP
 

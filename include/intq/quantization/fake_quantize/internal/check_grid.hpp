@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Whether a grid fits a quantizer, and whether a run can produce a state. Layer: quantization (docs/workflow.md section
-// 2).
+// Whether a grid fits a quantizer, and whether a run can produce a state. Layer: quantization
+// (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_INTERNAL_CHECK_GRID_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_INTERNAL_CHECK_GRID_HPP
 
