@@ -63,7 +63,7 @@ struct RunOptions {
 /// The models are not changed, and run in evaluation with quantizers that round. Each file appears complete or not at
 /// all, so an interrupted call leaves earlier files intact.
 ///
-/// Memory   two forward passes and numbers of each layer; activations go to disk, only on request
+/// Memory   two forward passes and numbers of each layer; activations go to disk only on request
 class QuantAnalysis {
 public:
     /// @param analysis_model_type  "fake_quant": the analysed model was prepared, and the baseline is a float model or

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The facts about an operator that every folder shares: spellings, words in files, effect on numbers, comparison by
+// The facts about an operator that all folders share: spellings, words in files, effect on numbers, comparison by
 // suites. Layer: graph.
 //
 // Rows that point to kernels, gradients, importers and writers are in their folders; tests/graph/operators_test.cpp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Learning-rate schedules: functions of only the step, so the step number is their whole state. Layer: training.
+// Learning-rate schedules: functions of the step only, so the step number is their whole state. Layer: training.
 #ifndef INTQ_TRAINING_SCHEDULE_HPP
 #define INTQ_TRAINING_SCHEDULE_HPP
 

@@ -51,8 +51,8 @@ LoggedModels add_loggers(const std::string& name_a, const ComparedModel& a, cons
 /// The values that the loggers of both models kept, by layer and kind; layers have the names of one of the models.
 ///
 /// @param model_name_to_use_for_layer_names  one of the names that were passed to add_loggers()
-/// @throws Error where nothing was logged: a model has no loggers, they are off, or it was not run; for the name of
-///         neither model
+/// @throws Error where nothing was logged: a model has no loggers, they are off, or it was not run; for a name that
+///         neither model has
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.extract_logger_info
 NSResults extract_logger_info(graph::GraphModule& model_a, graph::GraphModule& model_b,

@@ -172,7 +172,7 @@ INTQ_INLINE PairedChannelNumbers numbers_of_channels(std::span<const float> x, s
     return numbers;
 }
 
-/// Ranges of channels, merged into as few as the report needs.
+/// Ranges of channels, merged as far as the report's limit requires.
 INTQ_INLINE std::vector<ChannelRanges> ranges_of(const PairedChannelNumbers& numbers) {
     const std::size_t channels = numbers.baseline.size();
     const std::size_t shared = (channels + PairedValues::most_ranges - 1) / PairedValues::most_ranges;
