@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Ways to improve a quantized model without training it (docs/improve.md).
+// What makes a quantized model better without training it (docs/improve.md).
 #ifndef INTQ_IMPROVE_HPP
 #define INTQ_IMPROVE_HPP
 
