@@ -176,7 +176,7 @@ private:
         return low + (high - low) * static_cast<double>(random_()) / 4294967296.0;
     }
     std::size_t index(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
-    Tensor batch(unsigned number) const { return random_tensor(Shape(8, 3, 12, 12), data_seed_ + number); }
+    Tensor batch(unsigned number) const { return random_tensor(Shape(4, 3, 12, 12), data_seed_ + number); }
 
     void draw_network(analysis::Cause cause) {
         static const std::vector<std::string> all{"plain", "depthwise", "residual", "branch"};
