@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Scales, bias and fused add of convolution and linear, computed once, when the operator is made.
-// Layer: arith (docs/arithmetic.md section 3).
+// Layer: arith (docs/arithmetic.md section 3, which numbers the steps).
 #ifndef INTQ_ARITH_CONV_HPP
 #define INTQ_ARITH_CONV_HPP
 
@@ -13,7 +13,7 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// The operand of a fused add.
+/// The operand of a fused add ("sumin").
 struct SuminOperand {
     float scale = 0.0f;
     std::int32_t zero_point = 0;
@@ -21,7 +21,8 @@ struct SuminOperand {
     std::int64_t quant_max = INT8_MAX;
 };
 
-/// The words of a fused add, and the range of its term in the accumulator.
+/// The integers of a fused add (k, right shift, left shift; fp32: the bits of its factor), and the range of its term in
+/// the accumulator.
 struct Sumin {
     std::array<std::int32_t, 3> words{};
     SumRange range{};
@@ -52,8 +53,8 @@ constexpr float raise_weight_scale(const PolicyRecord& policy, float s_w, double
 ///
 ///     B = rhu(double(b) / (double(s_in)·double(s_w)));  bernoulli2: (B >> ls) << ls, ls = max(0, bitlen(B) - 15)
 ///
-/// @return bias_out_of_range where B leaves the bias type (bernoulli2: bitlen(B) > 30;
-///         int64: 62, which leaves the proof of the sum its headroom); expected = the bits
+/// @return the code; bias_out_of_range where B leaves the bias type (bernoulli2: bitlen(B) > 30; int64: > 62, so that
+///         the proof of the sum has headroom), with expected = the bits
 constexpr Result<std::int64_t> quantize_bias(const PolicyRecord& policy, double bias, float s_in, float s_w) noexcept {
     const double exact = round_half_up(bias / (static_cast<double>(s_in) * static_cast<double>(s_w)));
     const int limit = policy.bias == BiasRule::int64 ? 62 : policy.bias == BiasRule::int32 ? 31 : 30;
@@ -76,7 +77,7 @@ constexpr std::int64_t two_stage_sumin_value(std::int64_t e, std::int64_t k, int
 
 }  // namespace detail
 
-/// Step 3.
+/// Step 3: the term of a fused add, for a code e of its operand.
 ///
 ///     bpu   rho = double(s_e) / (double(s_in)·double(s_w));  (m, x) = frexp(rho);  k = min(fl(m·2^15 + 1/2), 32767)
 ///           n = 15 - x;  term = SH_R(e·k, min(n, 31)), or (e·k) << -n for n < 0
@@ -106,7 +107,7 @@ constexpr Result<Sumin> make_sumin(const PolicyRecord& policy, const SuminOperan
     }
     const double rho = static_cast<double>(operand.scale) / (static_cast<double>(s_in) * static_cast<double>(s_w));
     const double limit = accumulator_bits == 64 ? 0x1p47 : 0x1p31;
-    // Also the positive end: it reaches further where the codes are not symmetric, and a shift must stay one.
+    // Also the positive end: it is the larger one where quant_min is near 0, and it bounds the left shift.
     const std::int64_t reach = -operand.quant_min > operand.quant_max ? -operand.quant_min : operand.quant_max;
     if (!(rho > 0.0) || !is_finite(rho) || static_cast<double>(reach) * rho >= limit) return no_ratio;
     const Frexp parts = frexp(rho);

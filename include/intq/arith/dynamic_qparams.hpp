@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Dynamic quantization: scale and zero point from the range of one tensor, and an accumulator back to a real value.
+// Dynamic quantization: scale and zero point from the range of one tensor, and the real value of an accumulator.
 // Layer: arith.
 #ifndef INTQ_ARITH_DYNAMIC_QPARAMS_HPP
 #define INTQ_ARITH_DYNAMIC_QPARAMS_HPP
@@ -22,10 +22,10 @@ inline namespace INTQ_ABI {
 /// Scale and zero point of a range for codes 0 … quant_max. The formula differs from qparams_from_range(): the scale is
 /// made in double, and the zero point comes from the end of the range whose error is the smaller one.
 ///
-///     n = min(lowest, 0), p = max(highest, 0), s = (p - n) / quant_max, 0.1 where that is not a float above 0
+///     n = min(lowest, 0), p = max(highest, 0), s = (p - n) / quant_max, or 0.1 where 1/float32(s) is infinite
 ///     z = rhe(-n/s) where -|n/s| < quant_max - |p/s|, else rhe(quant_max - p/s); clamped to the codes
 ///
-/// Where s is below smallest_dynamic_scale it becomes that, and the ends of the range grow by as much.
+/// A scale below smallest_dynamic_scale is raised to it, and n and p grow by the same factor.
 ///
 /// @param quant_max  255; 127 for PyTorch's reduce_range
 /// @return the pair; not_finite for NaN or infinity; value_out_of_range when lowest > highest
@@ -59,7 +59,7 @@ constexpr Result<ScaleZeroPoint> dynamic_qparams(float lowest, float highest, st
 ///
 ///     y = fadd(fmul(float(acc - zero_point·weight_sum), fmul(s_x, s_w)), bias)
 ///
-/// @param acc         sum of x·w over codes, the zero point not taken off
+/// @param acc         sum of x·w over codes, before the zero point is subtracted
 /// @param weight_sum  sum of the weight's codes
 constexpr float dynamic_output(std::int32_t acc, std::int32_t zero_point, std::int64_t weight_sum, float input_scale,
                                float weight_scale, float bias) noexcept {

@@ -40,7 +40,7 @@ inline namespace INTQ_ABI {
 /// @return the pair; shift < -31 becomes {0, 0}; shift > 30 saturates to {2^31 - 1, 30};
 ///         scale_out_of_range for a negative or non-finite value
 ///
-/// Result   relative error below 2^-31 where nothing saturates
+/// Result   relative error below 2^-31, unless the pair saturates or becomes {0, 0}
 /// Source   TensorFlow Lite, QuantizeMultiplier; Jacob et al. 2018, section 2.2
 constexpr Result<QuantizedMultiplier> quantize_multiplier(double real) noexcept {
     if (!is_finite(real) || real < 0.0)

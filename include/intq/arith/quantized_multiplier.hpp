@@ -22,15 +22,15 @@ inline namespace INTQ_ABI {
 ///     single_rounding  (x·M + 2^(30-shift)) >> (31-shift)
 ///     double_rounding  RDBPOT(SRDHM(x·2^max(shift,0), M), max(-shift,0))
 ///
-/// Worked example: x = 7 with multiplier 1717986918 and shift -2, which stand for 0.2. Single rounding yields
-/// (7·1717986918 + 2^32) >> 33 = 1. Double rounding first makes SRDHM(7, 1717986918) = 6 of 5.6, and then
-/// RDBPOT(6, 2) = 2 of 1.5.
+/// Worked example: x = 7 with multiplier 1717986918 and shift -2, a factor of 0.2. Single rounding yields
+/// (7·1717986918 + 2^32) >> 33 = 1. Double rounding first rounds 5.6 to SRDHM(7, 1717986918) = 6, and then 1.5 to
+/// RDBPOT(6, 2) = 2.
 ///
 ///     multiply_by_quantized_multiplier<single_rounding>(7, 1717986918, -2) == 1
 ///     multiply_by_quantized_multiplier<double_rounding>(7, 1717986918, -2) == 2
 ///
-/// @tparam RoundingRule  double_rounding: TFLite Micro and CMSIS-NN as they are built by default; single_rounding: both
-///                       as their switch for it builds them
+/// @tparam RoundingRule  double_rounding: TFLite Micro and CMSIS-NN by default; single_rounding: both, if built with
+///                       their option for it
 /// @param multiplier     not negative
 /// @param shift          to the left, -31 … 30
 /// @pre   double_rounding: x·2^shift fits 32 bits
@@ -54,11 +54,11 @@ constexpr std::int32_t multiply_by_quantized_multiplier(std::int32_t x, std::int
     }
 }
 
-/// The rule of 64-bit sums, which int16 activations have: a multiplier of 16 bits, and one rounding.
+/// The rule for 64-bit sums (int16 activations): a multiplier of 16 bits, and one rounding.
 ///
 ///     M16 = M < 0x7FFF0000 ? (M + 2^15) >> 16 : 0x7FFF,  (x·M16 + 2^(14-shift)) >> (15-shift)
 ///
-/// Worked example: x = 7654321 with multiplier 1374389535 and shift -8, which stand for 0.0025. M16 = 20972, and
+/// Worked example: x = 7654321 with multiplier 1374389535 and shift -8, a factor of 0.0025. M16 = 20972, and
 /// (7654321·20972 + 2^22) >> 23 = 19136.
 ///
 ///     multiply_by_quantized_multiplier(std::int64_t{7654321}, 1374389535, -8) == 19136

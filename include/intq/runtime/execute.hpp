@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Execution of a program in a caller's arena. Layer: runtime. Allocates nothing, checks nothing but asserts.
+// Execution of a program in a caller's arena. Layer: runtime. Allocates nothing; checks only stated bounds of codes.
 #ifndef INTQ_RUNTIME_EXECUTE_HPP
 #define INTQ_RUNTIME_EXECUTE_HPP
 
@@ -12,7 +12,7 @@
 namespace intq::runtime {
 inline namespace INTQ_ABI {
 
-/// Address of a tensor in the arena: inputs are written there before, outputs read there after a run.
+/// Address of a tensor in the arena. Write inputs there before a run; read outputs there after it.
 inline void* tensor_data(const Program& program, std::byte* arena, std::int32_t tensor) noexcept {
     return arena + program.tensor(tensor).offset;
 }
@@ -49,8 +49,8 @@ inline void run_instructions(const Program& program, const kernels::KernelTable&
 /// @param arena  program.arena_size bytes at buffer_alignment; holds the input tensors' data
 /// @param batch  1 … program.max_batch
 /// @param hook   called after every instruction, before its output's bytes are used again; it must not throw
-/// @return ok, also of every program for which no bounds of codes were stated; or the first tensor that left its
-///         bounds. Its readers did not run, and the outputs are not written
+/// @return ok, always if the program states no bounds of codes; or the first tensor that left its bounds. No later
+///         instruction ran, so the outputs are not valid
 /// @pre  check_program() is ok for this table
 ///
 /// Result   exact; the same bytes on every backend, executor and batch

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// error_split: the error of each operator in parts, one for each cause that quantization has. Layer: analysis
-// (docs/debugging.md).
+// error_split: the error of each operator, split into one part per cause. Layer: analysis (docs/debugging.md).
 #ifndef INTQ_ANALYSIS_CAUSES_ERROR_SPLIT_HPP
 #define INTQ_ANALYSIS_CAUSES_ERROR_SPLIT_HPP
 
@@ -47,8 +46,7 @@ struct OperatorErrorSplit {
     ErrorPart largest() const;
 };
 
-/// The parts of one operator as tensors: float64, of the shape of its output. With several outputs, they are of the
-/// first.
+/// The parts of one operator as tensors: float64, of the shape of its output, or of its first output if it has several.
 struct ErrorTensors {
     LayerPair pair{};
     std::array<Tensor, error_part_count> parts{};
@@ -72,9 +70,9 @@ struct ErrorSplitOptions {
 ///     input rounding    y(x3, w~) - y(x2, w~)   x3: the codes that the program's operator reads
 ///     requantization    y~ - y(x3, w~)          y~: the output of the program's operator
 ///
-/// Each part is the difference of two runs; there is no remainder. The last part holds the operator's own output
-/// quantizer; for its reader, the same rounding belongs to an input. A QuantStub is only a quantizer: it has only the
-/// parts of its input.
+/// Each part is the difference of two runs; there is no remainder. Requantization includes the rounding
+/// of the output; for an operator that reads this output, the same rounding is a part of its input. A QuantStub is only
+/// a quantizer: it has only the parts of its input.
 ///
 /// @param baseline  a float model, or another corresponding one
 /// @param model     prepared and calibrated; it is as before when the call ends
@@ -223,7 +221,7 @@ public:
     }
 
 private:
-    /// The values that one operator reads, in the four ways.
+    /// The values that one operator reads: x1, x2 and x3 of split_error().
     struct Inputs {
         graph::Interpreter::Values arriving, clipped, read;
     };

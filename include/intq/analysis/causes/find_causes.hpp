@@ -26,14 +26,14 @@ class PreparedWeight;
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Where the numbers of a cause begin.
+/// The thresholds of the causes.
 namespace cause_limits {
 
 inline constexpr double outlier = 6.0;         // times the median of the channels' magnitudes
 inline constexpr double outlier_range = 4.0;   // times the largest magnitude of the other channels
-inline constexpr double constant = 1e-3;       // of its magnitude: the spread of a dead channel
+inline constexpr double constant = 1e-3;       // of its magnitude: the largest spread of a dead channel
 inline constexpr double tiny_variance = 1e-2;  // of the median of a batch norm's variances
-inline constexpr double one_sign = 0.4;        // of the far end: how far from 0 a range of one sign begins
+inline constexpr double one_sign = 0.4;        // of the far end: the least distance of the near end from 0
 inline constexpr double uncovered = 1.2;       // times the range that calibration saw
 inline constexpr double shared = 8.0;          // times the magnitude of the smallest operand
 inline constexpr double per_tensor = 8.0;      // times the median magnitude of a weight's channels
@@ -48,7 +48,7 @@ struct QuantizerCase {
     Tensor values{};                                      // real values: the output in the float model, or the weight
     int channel_axis = 1;                                 // of values
     std::vector<Tensor> operands{};                       // that the operator reads in the float model
-    std::vector<std::string> readers{};                   // types of the operators that read it
+    std::vector<std::string> readers{};                   // types of the operators that read the output
     const quantization::PreparedWeight* layer = nullptr;  // null for an output
     std::vector<double> variances{};                      // of the batch norm behind it; empty without one
 };
@@ -60,7 +60,7 @@ std::vector<QuantizerCase> quantizer_cases(const nn::ModulePtr& float_model,
                                            const std::shared_ptr<quantization::PreparedModel>& prepared,
                                            const CallInputs& inputs, const std::vector<std::string>& operators);
 
-/// The causes that the values of a quantizer show, the most certain first; too_few_codes if they show no cause.
+/// The causes that the values of a quantizer show, the most certain first; too_few_codes if they show none.
 std::vector<CauseFinding> find_causes(const QuantizerCase& one);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -138,7 +138,7 @@ INTQ_INLINE std::string in_short(double value) {
     return text;
 }
 
-/// Sums of squares of the errors by which a grid cuts off and rounds.
+/// Sums of squared errors: of the values that a grid cuts off, and of those that it rounds.
 struct GridErrors {
     double clipping = 0.0, rounding = 0.0;
 };
@@ -153,7 +153,7 @@ INTQ_INLINE GridErrors errors_on_grid(const Tensor& x, const OwnedQParams& grid,
     for (std::size_t i = 0; i < p.size(); ++i) {
         const std::size_t c = axis < 0 ? 0 : i / static_cast<std::size_t>(inner) % grid.scales.size();
         const double error = static_cast<double>(p[i]) - static_cast<double>(q[i]);
-        // Up to half a step outside a value is rounded to the last code as inside values are.
+        // Up to half a step outside the grid, a value is rounded to the last code like values inside.
         const bool is_cut = (std::abs)(error) > 0.51 * static_cast<double>(grid.scales[c]);
         (is_cut ? errors.clipping : errors.rounding) += error * error;
     }

@@ -3,8 +3,8 @@
 // Parameters of operators without weights, from an engine's multipliers and shifts. Layer: kernels
 // (docs/kernels_in_your_engine.md).
 //
-// They are for the targets of the tflite family. Of `x`, `y`, `in` and `out` only zero point and type are read, not the
-// scale. Shifts count to the left. A multiplier is not negative: make_given_sub() subtracts by itself.
+// They are for the targets of the tflite family. Only zero point and type of `x`, `y`, `in` and `out` are read, not the
+// scale. A positive shift is to the left. No multiplier is negative: make_given_sub() does the subtraction.
 #ifndef INTQ_KERNELS_VIEWS_GIVEN_HPP
 #define INTQ_KERNELS_VIEWS_GIVEN_HPP
 
@@ -33,7 +33,7 @@ constexpr arith::OutputCodes bounded_codes(const arith::CodesOf& out, const Code
     return codes;
 }
 
-/// The codes of a tensor without its scale, which may be invalid.
+/// The codes of a tensor with scale 1; its own scale is not read, so it may be invalid.
 constexpr arith::CodesOf without_scale(const arith::CodesOf& of) noexcept { return {1.0f, of.zero_point, of.dtype}; }
 
 }  // namespace detail
@@ -43,7 +43,7 @@ constexpr arith::CodesOf without_scale(const arith::CodesOf& of) noexcept { retu
 ///     y = clamp(requantize(x - zp_in, M, shift) + zp_out)
 ///
 /// @param bounds  quantized_activation_min and _max
-/// @return the parameters; the errors of make_requantize() with a policy
+/// @return the parameters; the errors of the make_requantize() that takes a policy
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<RequantizeParams> make_given_requantize(const arith::CodesOf& in, const arith::CodesOf& out,
@@ -97,7 +97,7 @@ constexpr Result<arith::MulParams> make_given_mul(const arith::CodesOf& x, const
 ///     y = clamp(requantize(sum(x - zp_in), M, shift) + zp_out)
 ///
 /// @param given  of the sum. arith::divide_multiplier() makes it from the multiplier of s_in/s_out, as LiteRT does
-/// @return the parameters; the errors of check_window() and arith::make_mean(); unsupported of padding
+/// @return the parameters; the errors of check_window() and arith::make_mean(); unsupported for padding
 template <class TargetType>
 requires arith::Target<TargetType>
 constexpr Result<arith::AverageParams> make_given_mean(const Window2d& window, const arith::CodesOf& in,
@@ -111,13 +111,13 @@ constexpr Result<arith::AverageParams> make_given_mean(const Window2d& window, c
                             detail::bounded_codes(out, bounds), window.kernel.height * window.kernel.width, &given);
 }
 
-/// The numbers of softmax().
+/// The numbers of softmax(): tables for int8 codes, the multiplier for int16 codes.
 ///
-/// @tparam Code  int8_t, or int16_t, whose softmax has no diff_min
-/// @return the numbers; the errors of arith::make_fixed_point_softmax_tables(); of int16 codes value_out_of_range of a
-///         multiplier below 0, and of a shift outside -31 … 15
+/// @tparam Code  int8_t, or int16_t, which does not use diff_min
+/// @return the numbers; int8: the errors of arith::make_fixed_point_softmax_tables(); int16: value_out_of_range for a
+///         multiplier below 0, and for a shift outside -31 … 15
 ///
-/// Memory   of int8 codes 1,536 bytes
+/// Memory   1,536 bytes for int8 codes
 template <class TargetType, class Code = std::int8_t>
 requires arith::Target<TargetType>
 constexpr Result<SoftmaxNumbers<Code>> make_given_softmax(const arith::GivenSoftmax& given) noexcept {

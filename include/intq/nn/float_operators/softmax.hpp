@@ -9,7 +9,7 @@
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// exp(x - max) / sum exp(x - max) along an axis, in double.
+/// exp(x - max) / sum exp(x - max) along an axis, in double, rounded once.
 Tensor softmax(const Tensor& x, int axis);
 
 }  // namespace INTQ_HOSTED_ABI

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Real functions of one element, by the table of their names. Layer: nn (docs/design.md section 6).
+// Real functions of one element, and the table of their PyTorch names. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 #define INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 
@@ -9,8 +9,8 @@
 
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
-/// PyTorch's names of a function: of the function and the method, of the module (null where there is none), and of
-/// its parameter with the default (null where it has none).
+/// A function's names in PyTorch: function and method, module, and parameter with its default. A null
+/// module or parameter means that there is none.
 struct UnaryRow {
     TableFunction function;
     const char* name;
@@ -51,8 +51,8 @@ void check_parameter(TableFunction function, double parameter);
 
 /// f of each element.
 ///
-/// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; hardsigmoid: 6 times its slope, which is
-///                   1/6 in PyTorch; no meaning for others
+/// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; hardsigmoid: 6 times its slope (1 in
+///                   PyTorch); no meaning for others
 ///
 /// Result   of arith::table_function in double, rounded once; NaN stays NaN
 Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0);

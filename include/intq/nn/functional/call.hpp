@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How functions on Values are called, and how a C++ function becomes one: call, call_method, wrap. Layer: nn
+// How functions on Values are called, and how a C++ function becomes one: call, call_method, Wrapped. Layer: nn
 // (docs/design.md section 6).
 #ifndef INTQ_NN_FUNCTIONAL_CALL_HPP
 #define INTQ_NN_FUNCTIONAL_CALL_HPP
@@ -47,7 +47,7 @@ template <std::size_t Size> struct FunctionName {
     }
 };
 
-/// Makes a function opaque to tracing: one call_function node of this name, whatever it does inside.
+/// Makes a C++ function opaque to tracing, which records one call_function node of this name for each call.
 ///
 ///     Tensor compute_softsign(const Tensor& x);
 ///     inline constexpr nn::Wrapped<"softsign", &compute_softsign> softsign;      // softsign(x) on any Value
@@ -127,7 +127,7 @@ INTQ_INLINE const Tensor* find_codes(std::span<const Value> values) {
     return nullptr;
 }
 
-/// Evaluates. Only a function that moves values returns codes of the same scale for codes.
+/// Evaluates a function; throws if it returns codes without a scale, as all do but those that only move values.
 INTQ_INLINE Value evaluate(const Function& function, std::span<const Value> values) {
     const Tensor* codes = find_codes(values);
     if (codes == nullptr) return function.evaluate(values);

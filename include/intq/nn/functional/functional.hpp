@@ -2,8 +2,8 @@
 //
 // Functions on Values that a graph can name. Layer: nn.
 //
-// On tensors they compute; on a proxy they record a call_function node. The same functions are the methods that a
-// call_method node can name. nn/float_operators/ has the float loops, also declared here.
+// Given tensors, they compute; given a proxy of tracing, they record a call_function node. A call_method node can name
+// the same functions. Most float loops of nn/float_operators/ are included, too.
 #ifndef INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP
 #define INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP
 

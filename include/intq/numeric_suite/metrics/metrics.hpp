@@ -24,7 +24,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param x  the reference
 /// @param y  as many elements
 /// @return infinity when equal, -infinity when only x is 0, NaN when both are 0 or empty
-/// @throws Error when the sizes differ; so do the others
+/// @throws Error when the sizes differ, as the other metrics do
 ///
 /// Result   within 1 ULP of the formula on exact sums
 /// Cost     O(n); no memory
@@ -35,12 +35,12 @@ float compute_sqnr(std::span<const float> x, std::span<const float> y);
 ///
 ///     sum x·y / (max(|x|, 1e-8) · max(|y|, 1e-8))
 ///
-/// @return 1 when equal and not 0; 0 when one of them is 0
+/// @return 1 when equal and of length 1e-8 or more; 0 when one of them is 0
 ///
 /// Source   torch.ao.ns.fx.utils.compute_cosine_similarity
 float compute_cosine_similarity(std::span<const float> x, std::span<const float> y);
 
-/// Length of the error, measured by the reference.
+/// Length of the error, relative to the length of the reference.
 ///
 ///     sqrt(sum (x - y)² / sum x²)
 ///
@@ -59,7 +59,7 @@ float compute_l1(std::span<const float> x, std::span<const float> y);
 ///
 ///     sum p·(log p - log q) / n,    p = softmax(x), q = softmax(y)
 ///
-/// @param shape  of both; the softmax runs along axis 1 where the rank is above 2, and along the last axis elsewhere
+/// @param shape  of both; the softmax runs along axis 1 where the rank is above 2, and along the last axis otherwise
 /// @return 0 when equal; NaN when empty
 ///
 /// Source   the accuracy tool of Horizon's plug-in
@@ -73,7 +73,7 @@ float compute_rtol(std::span<const float> x, std::span<const float> y);
 
 namespace detail {
 
-/// The metrics from their sums: of x², of y², of x·y, and of (x - y)².
+/// The metrics from sums over the elements: xx of x², yy of y², xy of x·y, errors of (x - y)².
 double sqnr_of(double xx, double errors) noexcept;
 double cosine_of(double xx, double yy, double xy) noexcept;
 /// sum p·(log p - log q) over the elements.
@@ -138,8 +138,8 @@ INTQ_INLINE double cosine_of(double xx, double yy, double xy) noexcept {
     return xy / (length(xx) * length(yy));
 }
 
-/// Subtracting this from a value of a row yields the logarithm of its softmax: the largest value, plus the logarithm of
-/// the sum of the powers. `at(i)` returns value i.
+/// log(sum exp(at(i))), without overflow; `at(i)` returns value i of a row. Subtracting this from a value yields the
+/// logarithm of its softmax.
 template <class At> double log_of_powers(std::size_t count, const At& at) {
     double largest = -std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < count; ++i) largest = at(i) > largest || std::isnan(at(i)) ? at(i) : largest;

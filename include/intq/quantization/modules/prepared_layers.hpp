@@ -50,11 +50,11 @@ public:
     virtual ~PreparedWeight() = default;
     virtual FakeQuantize& weight_fake_quant() const = 0;
     virtual const nn::Weighted& layer() const = 0;
-    /// The weight that the layer's product currently takes for these inputs, with the qparams of its grid if it is on
-    /// one. A batch norm that the layer keeps uses its running statistics.
+    /// The weight by which the layer currently multiplies these inputs. If it is on a grid, it carries the qparams. A
+    /// batch norm that the layer keeps uses its running statistics.
     virtual Tensor quantized_weight(nn::Arguments inputs) const = 0;
 
-    /// How a batch norm that the layer keeps is trained; fuse_bn is as with_bn here.
+    /// How a batch norm that the layer keeps is trained; here fuse_bn acts as with_bn.
     void set_qat_mode(QATMode mode) noexcept { qat_mode_ = mode; }
     virtual INTQ_INLINE bool folds_in_reverse() const noexcept;
     /// Whether no quantizer is behind the layer, so that its accumulator is the output and must fit 32 bits.
@@ -79,7 +79,7 @@ protected:
     /// @param raise  raise(grid, bias) is the deployed grid
     WeightBeforeNorm weight_before_norm(
         const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise) const;
-    /// Keeps "folded", "rounded" and "factors" on the tape; nothing without factors.
+    /// Keeps "folded", "rounded" and "factors" on the tape, unless there are no factors.
     void keep_on_tape(const WeightBeforeNorm& before) const;
 
 private:
@@ -87,8 +87,8 @@ private:
     bool hands_out_accumulator_ = false;
 };
 
-/// A layer with weights, fused or not, that fake-quantizes its weight: with the raised scale if the inputs carry
-/// theirs.
+/// A layer with weights, fused or not, that fake-quantizes its weight. If the inputs carry scales, the weight's scales
+/// are raised (raise_weight_scales()).
 ///
 /// @tparam Base  nn::Conv2d, nn::Linear or another nn::Weighted
 template <class Base> class Prepared : public nn::Cloneable<Prepared<Base>, nn::Fused<Base>>, public PreparedWeight {
@@ -143,12 +143,12 @@ private:
 using PreparedConv2d = Prepared<nn::Conv2d>;
 using PreparedLinear = Prepared<nn::Linear>;
 
-/// Folds the batch norms that the layers of a model kept into their weights, so that training goes on without them. One
-/// that no layer takes becomes its depthwise convolution in evaluation.
+/// Folds the batch norms that the layers of a model kept into their weights, so that training goes on without them. A
+/// batch norm that no layer takes becomes the depthwise convolution that it equals in evaluation.
 ///
 /// After with_bn the weights' scales no longer fit. Observed scales are observed anew on the folded weights, whatever
-/// the state of the quantizers; learned or given ones are folded like the weights. With reverse folding they fit, and
-/// stay.
+/// the state of the quantizers; learned or given scales are folded like the weights. After reverse folding, all scales
+/// fit and stay.
 ///
 /// @return how many were folded
 int fold_batch_norms(nn::Module& model);
@@ -271,7 +271,7 @@ INTQ_INLINE int fold_batch_norms(nn::Module& model) {
             layers.push_back(layer);
     for (nn::Weighted* layer : layers) {
         const auto* prepared = dynamic_cast<const PreparedWeight*>(layer);
-        std::optional<OwnedQParams> grid;  // that stays: after reverse folding, and if data does not decide
+        std::optional<OwnedQParams> grid;  // kept after reverse folding, or if given or learned
         if (prepared != nullptr && prepared->weight_fake_quant().has_qparams()) {
             const FakeQuantize& quantizer = prepared->weight_fake_quant();
             if (prepared->folds_in_reverse() || quantizer.has_given_qparams() || quantizer.learns_qparams())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ShareObserver: how many elements of the data are one of a few given numbers. Layer: quantization
+// ShareObserver: the share of the data's elements that equal each of a few given numbers. Layer: quantization
 // (docs/workflow.md section 4, "Whose grid").
 #ifndef INTQ_QUANTIZATION_OBSERVERS_SHARE_OBSERVER_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_SHARE_OBSERVER_HPP
@@ -18,7 +18,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     share[i] = |{x : x = numbers[i]}| / |{x}|
 ///
-/// Its state is the counts, beside the range that each observer keeps. Merging two equals one pass.
+/// Its state is the counts and the range of MinMaxObserver. Merging two observers equals one pass over all data.
 ///
 /// Result   exact
 /// Memory   one count per number
@@ -29,9 +29,9 @@ public:
 
     INTQ_INLINE std::string type_name() const override;
     const std::vector<float>& numbers() const noexcept { return numbers_; }
-    /// One for each number; zeros if no data was seen.
+    /// One share for each number; zeros if no data was seen.
     std::vector<double> shares() const;
-    /// Throws for counts, from a file, that no data could have made.
+    /// Throws if the counts, loaded from a file, cannot come from data.
     INTQ_INLINE void check_state() const override;
 
 protected:

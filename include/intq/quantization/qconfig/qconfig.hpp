@@ -13,8 +13,8 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The quantizers of an operator; a fused operator takes input and weight from its first member, output from its last
-/// one.
+/// The quantizers of an operator. A fused operator takes input and weight from its first member, and output from its
+/// last.
 ///
 /// input:  used if the input is not quantized yet; none: as output.
 /// output: none: the int32 accumulator is the output, without a quantizer.
@@ -23,7 +23,7 @@ struct QConfig {
     std::optional<QuantizerConfig> weight{};
     std::optional<QuantizerConfig> output{};
     /// For an entry by name or regex: the last layer still keeps its accumulator as output
-    /// (PrepareOptions::high_precision_output). Set by the rules that make layers finer.
+    /// (PrepareOptions::high_precision_output). Set by the rules that give layers more bits.
     bool keeps_high_precision = false;
 };
 
@@ -41,9 +41,9 @@ QConfig get_default_calib_out_qconfig(DType weight_dtype = DType::int8);
 
 /// PyTorch's qconfig of this name: the extremes of all data, for activations and weights, with one scale per tensor.
 ///
-/// Activations are affine in torch mode on a target with zero points, and symmetric elsewhere: in horizon mode, and for
-/// targets without zero points, as the marches of bpu. PyTorch leaves half of the codes of its quint8 unused here (0 …
-/// 127), for kernels whose sums of products saturate. That is not copied: all int8 codes are used.
+/// Activations are affine in torch mode on a target with zero points, and symmetric otherwise: in horizon mode, and for
+/// targets without zero points, such as the marches of bpu. PyTorch uses only half of the quint8 codes here (0 … 127),
+/// because sums of products saturate in some kernels. This function uses all int8 codes.
 QConfig default_qconfig();
 
 }  // namespace INTQ_HOSTED_ABI

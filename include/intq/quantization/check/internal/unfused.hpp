@@ -15,13 +15,13 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Nodes that a row of the table of fusions names, each read only by the next. Quantizers between them are left out. A
-/// module that several nodes call is the usual reason.
+/// Nodes that match a row of the fusion table, each read only by the next; quantizers between them are left out. They
+/// are usually unfused because several nodes call one module.
 using UnfusedGroup = std::vector<const graph::Node*>;
 
 /// The groups in the order of their first nodes, each as long as the table allows. A node is in at most one group.
 ///
-/// @param fused_add  whether the target adds inside the accumulator: PolicyRecord::fused_add
+/// @param fused_add  whether the target has a fused add: PolicyRecord::fused_add
 std::vector<UnfusedGroup> find_unfused(graph::GraphModule& model, bool fused_add);
 
 namespace detail {
@@ -67,15 +67,16 @@ INTQ_INLINE std::vector<const graph::Node*> readers_of(const graph::Node& node, 
             readers.push_back(user);
             continue;
         }
-        // A quantizer on the grid of an operator's input reads that too, but passes on only its first argument.
+        // A quantizer may also read a second value for its grid, but it passes on only its first argument.
         if (user->inputs().front() != &node) continue;
         for (const graph::Node* reader : readers_of(*user, root)) readers.push_back(reader);
     }
     return readers;
 }
 
-/// The operators of a node in terms of the fusion rows, where relu also means relu6, whatever prepare made of its
-/// module: one, or a batch norm with its relu; none for a layer that has a group fused into it.
+/// The operators of a node as the fusion rows name them; relu also means relu6. A prepared module counts as the layer
+/// from which it was made. A layer or batch norm with a fused relu has two. A layer with a fused add or a kept batch
+/// norm has none.
 INTQ_INLINE std::vector<std::string> operators_of(const graph::Node& node, nn::Module& root) {
     const auto* layer = dynamic_cast<const nn::Weighted*>(graph::module_of(node, root));
     if (layer == nullptr) {
@@ -116,7 +117,7 @@ INTQ_INLINE UnfusedGroup match_row(const FusionRow& row, const graph::Node& firs
     return group;
 }
 
-/// A batch norm counts axis 1, which holds the features of a linear layer only on (N, C).
+/// A batch norm normalizes axis 1, which holds a linear layer's features only if the output is (N, C).
 INTQ_INLINE bool is_norm_of_other_axis(const FusionRow& row, const graph::Node& first) {
     const graph::OutputInfo& output = first.outputs()[0];
     return row.operators.front() == "linear" && row.operators[1] == "batch_norm1d" && output.dtype != DType::none &&

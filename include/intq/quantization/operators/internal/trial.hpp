@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Trial: what a target refuses of an operator, asked before there are scales. Layer: quantization.
+// Trial: whether a target takes an operator, asked before scales are known. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_INTERNAL_TRIAL_HPP
 #define INTQ_QUANTIZATION_OPERATORS_INTERNAL_TRIAL_HPP
 
@@ -27,20 +27,20 @@ namespace detail {
 /// @param shape  of rank 0 where it is not known
 QuantizedTensor stand_in(const OwnedQParams& range, bool is_affine, const Shape& shape);
 
-/// What a step is made of, from a node whose values are known by their types. Its errors name no place.
+/// The request to make a step from a node whose inputs are known only by type. Its errors name no place.
 StepRequest trial_request(const graph::Node& node, const nn::Module* module, std::vector<const QuantizedTensor*> inputs,
                           const Shape& output_shape, const arith::PolicyRecord& target);
 
-/// Throws for arguments of an operator on codes that have no integer form, whatever the shapes. Names no place.
+/// Throws if an operator on codes has arguments without an integer form, whatever the shapes. Names no place.
 void check_arguments(const QuantizedOperator& row, const graph::Node& node, const nn::Module* module, DType dtype,
                      bool is_affine, const arith::PolicyRecord& target);
-/// What the constraint table is asked.
+/// The use of an operator that check_types() looks up in the constraint table.
 arith::OperatorUse use_of(const QuantizedOperator& row, const nn::Module* module, DType input, DType weight,
                           DType output);
-/// Throws for what no row of the target's table takes, and quotes the rows. Names no place.
+/// Throws for a use that no row of the target's table takes, and quotes the operator's rows. Names no place.
 void check_types(const arith::OperatorUse& use, const arith::PolicyRecord& target);
 
-/// Whether the target brings codes of a type to another grid.
+/// Whether the target can requantize codes of a type to another grid.
 bool can_requantize(const arith::PolicyRecord& target, DType dtype);
 
 /// Adds the instructions of a step to a program that no one runs.
@@ -50,10 +50,9 @@ bool can_requantize(const arith::PolicyRecord& target, DType dtype);
 void try_step(const StepPtr& step, const std::vector<QuantizedTensor>& inputs, const QuantizedTensor& output,
               const arith::PolicyRecord& target);
 
-/// What only scales and zero points decide of a step that try_step() takes, where they may turn out so that lower()
-/// refuses it; empty where none of those that data usually gives are refused. Tried are scales of the output from 2^-4
-/// to 2^24 times the largest step of the accumulator (of an operator without weights, the scale of its inputs), and
-/// inputs whose zero point is their lowest code.
+/// Names the scale or zero points for which lower() may still refuse a step that try_step() takes; empty if it takes
+/// all that are tried. Output scales are tried from 2^-4 to 2^24 times the largest scale of the accumulator (without
+/// weights, the scale of the inputs). Zero points of the inputs are tried at their lowest code.
 std::string decided_by_scales(const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
                               const QuantizedTensor& output, const arith::PolicyRecord& target);
 
@@ -143,7 +142,7 @@ INTQ_INLINE bool can_requantize(const arith::PolicyRecord& target, DType dtype) 
     return arith::check_constraints(target.constraints, {OpKind::requantize, dtype, DType::none, dtype}).ok();
 }
 
-/// One try.
+/// Lowers a step with this output.
 INTQ_INLINE void try_with(const StepPtr& step, const std::vector<QuantizedTensor>& inputs, QuantizedTensor output,
                           const arith::PolicyRecord& target) {
     QuantizedGraph graph;
@@ -165,7 +164,7 @@ INTQ_INLINE void try_with(const StepPtr& step, const std::vector<QuantizedTensor
     lowering.output(node.output);
 }
 
-/// The largest step of a layer's accumulator; 1 without one.
+/// The largest scale of a layer's accumulator; 1 for a step without weights.
 INTQ_INLINE float largest_unit(const StepPtr& step, const std::vector<QuantizedTensor>& inputs) {
     const auto* weighted = dynamic_cast<const WeightedStep*>(step.get());
     if (weighted == nullptr) return 1.0f;
@@ -196,7 +195,7 @@ INTQ_INLINE void try_step(const StepPtr& step, const std::vector<QuantizedTensor
         return try_with(step, inputs, given, target);
     }
     std::optional<Error> refusal;
-    // The least scale that any output may have, and one that is large enough for sums and products of codes.
+    // The largest scale of the accumulator, and a scale that is large enough for sums and products of codes.
     for (const float scale : {unit, unit * 0x1p12f}) {
         QuantizedTensor scaled = output;
         if (has_scale_of_data(output)) scaled.qparams.scales = {scale};
@@ -209,7 +208,7 @@ INTQ_INLINE void try_step(const StepPtr& step, const std::vector<QuantizedTensor
     throw *refusal;
 }
 
-/// Whether a target takes a step whose output has a scale.
+/// Whether a target takes a step whose output has this scale.
 INTQ_INLINE bool takes_scale(const StepPtr& step, const std::vector<QuantizedTensor>& inputs, QuantizedTensor output,
                              const arith::PolicyRecord& target, float scale) {
     output.qparams.scales = {scale};
@@ -230,7 +229,7 @@ INTQ_INLINE std::string decided_by_scales(const StepPtr& step, const std::vector
     };
     constexpr int least = -4, most = 24;
     int taken = 0;
-    while (taken < most && !takes(taken)) ++taken;  // try_step() tries two
+    while (taken < most && !takes(taken)) ++taken;  // at most 12: try_step() took 0 or 12
     std::vector<QuantizedTensor> lowest = inputs;
     for (QuantizedTensor& input : lowest)
         for (std::int32_t& zero_point : input.qparams.zero_points)

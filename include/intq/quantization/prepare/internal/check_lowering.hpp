@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// check_lowering: what convert and lower would refuse of a prepared model, as soon as its shapes are known. Layer:
+// check_lowering: refuses a prepared model as convert and lower would, as soon as its shapes are known. Layer:
 // quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_INTERNAL_CHECK_LOWERING_HPP
 #define INTQ_QUANTIZATION_PREPARE_INTERNAL_CHECK_LOWERING_HPP
@@ -19,24 +19,23 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Converts a prepared model as convert_fx() does, on scales of 1, makes the instructions of each step for the target,
-/// and throws the first refusal. Refusals that depend on data, such as a scale that is out of range, are left to
-/// convert and lower. While a model trains, its weights are still to come, and so is the proof that an accumulator
-/// holds their products.
+/// Converts a prepared model as convert_fx() does, on scales of 1, and makes each step's instructions for the target.
+/// Throws the first refusal. Refusals that depend on data, such as a scale that is out of range, are left to convert
+/// and lower. While a model trains, its weights change, so it is not checked that an accumulator holds their products.
 ///
 /// An operator in float is no fault: PreparedModel::report() lists it.
 ///
 /// @param is_quantized  whether a node computes on codes
-/// @param where         how messages name the place of a node: "prepare: %conv (Conv2d)" unless it says otherwise
+/// @param where         how messages name the place of a node; by default "prepare: %conv (Conv2d)"
 /// @pre   the shapes of the values are known
 /// @throws Error that names the node, and quotes the rows of the target's constraint table
 ///
-/// Cost     that of packing the weights once
+/// Cost     packs the weights once
 void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target,
                     const std::function<bool(const graph::Node&)>& is_quantized,
                     const std::function<std::string(const graph::Node&)>& where = {});
 
-/// What check_lowering() would throw of each node, and what it leaves to the data.
+/// The refusals that check_lowering() would throw, for all nodes, and the cases that only data decides.
 struct LoweringFindings {
     std::vector<Refusal> refusals;
     std::vector<Refusal> undecided;
@@ -75,7 +74,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Takes the place of a step that was refused, so that its readers are asked, too.
+/// Takes the place of a step that was refused, so that its readers are checked, too.
 class RefusedStep : public Step {
 public:
     OpKind kind() const noexcept override { return OpKind::none; }
@@ -110,7 +109,7 @@ private:
         return stand_in(quantizer.qparams(), is_affine, {}).qparams;
     }
 
-    // Also of one that will choose, where the choice is made already.
+    // Also of a GridChoiceFakeQuantize that has not chosen yet, but may only keep its input's grid.
     bool follows_input(const Quantizer& quantizer) const override {
         const auto* choice = dynamic_cast<const GridChoiceFakeQuantize*>(&quantizer);
         return quantizer.follows_input() || (choice != nullptr && !choice->use().may_own);
