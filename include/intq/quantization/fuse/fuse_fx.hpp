@@ -19,7 +19,7 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 struct FuseOptions {
-    bool fused_add = true;               // whether the target adds inside the accumulator: PolicyRecord::fused_add
+    bool fused_add = true;               // whether the target has a fused add: PolicyRecord::fused_add
     std::vector<FusionRow> more_rows{};  // tried before the library's
     graph::TraceOptions trace{};         // for a model that is not a GraphModule
     bool keep_batch_norm = false;        // as a child of the fused layer, instead of folded into its weight
