@@ -17,10 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "intq/arith/fp32.hpp"
+#include "intq/arith/tflite.hpp"
 #include "intq/interop/onnx/export/internal/rows.hpp"
 #include "intq/interop/onnx/internal/operators.hpp"
-#include "intq/interop/tflite/internal/float_model/operators.hpp"
 #include "intq/interop/tflite/internal/operators.hpp"
+#include "intq/kernels/operators/operator_table.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/operators/unary.hpp"
@@ -42,6 +44,16 @@ const std::string& text_of(const std::string& path) {
     std::ifstream file(root / path);
     REQUIRE(file);
     return texts.emplace(path, std::string(std::istreambuf_iterator<char>(file), {})).first->second;
+}
+
+/// The headers of a folder, one after the other.
+const std::string& texts_of(const std::string& folder) {
+    static std::map<std::string, std::string> texts;
+    std::string& text = texts[folder];
+    if (text.empty())
+        for (const auto& file : std::filesystem::directory_iterator(root / folder))
+            text += text_of(folder + "/" + file.path().filename().string());
+    return text;
 }
 
 bool is_stub(const OperatorRow& row) { return row.name == "quant_stub" || row.name == "dequant_stub"; }
@@ -75,6 +87,36 @@ private:
     std::vector<std::string> sentences_;
 };
 
+void check_nn(Report& report, const OperatorRow& row) {
+    const auto has = [](const std::string& folder, const std::string& text) {
+        return texts_of("include/intq/" + folder).find(text) != std::string::npos;
+    };
+    graph::for_each_word(row.modules, [&](std::string_view module) {
+        const std::string word(module), method = word.substr(word.find('.') + 1);  // "FloatFunctional.cat"
+        const bool is_method = method != word && has("nn/layers", '"' + method + '"');
+        report.expect(is_method || has("nn/layers", "class " + word + " ") || has("nn/layers", "using " + word + " "),
+                      "nn/layers", "has the module " + word + ", which has no class");
+    });
+    graph::for_each_word(row.functions, [&](std::string_view function) {
+        const std::string word = '"' + std::string(function) + '"';
+        report.expect(has("nn/functional", word) || has("nn/float_operators", word), "nn/functional",
+                      "has the function " + std::string(function) + ", which has none");
+    });
+}
+
+/// Of an operator whose integer form is an instruction of its own kind.
+void check_kernels(Report& report, OpKind kind) {
+    const bool is_another_instruction = kind == OpKind::flatten;  // a reshape
+    report.expect(is_another_instruction || kernels::find_operator(kind) != nullptr,
+                  "kernels/operators/operator_table.hpp", "has no row");
+    const auto takes = [&](const arith::PolicyRecord& target) {
+        return std::any_of(target.constraints.begin(), target.constraints.end(),
+                           [&](const arith::ConstraintRow& one) { return one.op == kind; });
+    };
+    report.expect(takes(target::fp32::policy) || takes(target::tflite<>::policy), "arith/constraints.hpp",
+                  "has no row of a target");
+}
+
 void check_quantization(Report& report, const OperatorRow& row) {
     const std::string place = "quantization/operators/operator_table.hpp";
     const auto* const quantized = quantized_row(row.name);
@@ -82,6 +124,7 @@ void check_quantization(Report& report, const OperatorRow& row) {
     report.expect(has_row == row.has_integer_form, place,
                   row.has_integer_form ? "has no row" : "has a row, and has_integer_form is false");
     if (quantized == nullptr) return;  // functions of one element share a row of their own
+    if (quantized->kind != OpKind::none && !quantized->on_host) check_kernels(report, quantized->kind);
     using quantization::Role;
     const bool keeps_quantizer = quantized->role == Role::shares_input || quantized->role == Role::item;
     report.expect(keeps_quantizer == (graph::moves_codes(row.numbers) || row.name == "relu" || row.name == "relu6"),
@@ -117,15 +160,16 @@ void check_onnx(Report& report, const OperatorRow& row) {
 }
 
 void check_tflite(Report& report, const OperatorRow& row) {
-    const auto is_in = [](const auto& rows, std::string_view word) {
-        return std::any_of(std::begin(rows), std::end(rows), [&](const auto& one) { return one.name == word; });
-    };
     graph::for_each_word(row.tflite, [&](std::string_view word) {
-        const std::string what = "has the word " + std::string(word) + ", which has no row";
-        report.expect(is_in(interop::tflite::tflite_operators, word), "interop/tflite/internal/operators.hpp", what);
+        const std::string place = "interop/tflite/internal/operators.hpp", named = "has the word " + std::string(word);
+        const auto* const one =
+            std::find_if(std::begin(interop::tflite::tflite_operators), std::end(interop::tflite::tflite_operators),
+                         [&](const auto& other) { return other.name == word; });
+        const bool is_known = one != std::end(interop::tflite::tflite_operators);
+        report.expect(is_known, place, named + ", which has no row");
         const bool is_of_codes_alone = is_stub(row) || word == "STRIDED_SLICE" || word == "PADV2";
-        report.expect(is_of_codes_alone || is_in(interop::tflite::float_operators, word),
-                      "interop/tflite/internal/float_model/operators.hpp", what);
+        report.expect(is_of_codes_alone || !is_known || one->import_float != nullptr, place,
+                      named + ", whose row has no function of real numbers");
     });
 }
 
@@ -153,6 +197,7 @@ void check_pages_and_tests(Report& report, const OperatorRow& row) {
 std::vector<std::string> places_without(const OperatorRow& row) {
     Report report(row.name);
     check_spellings(report, row);
+    check_nn(report, row);
     check_quantization(report, row);
     check_gradient(report, row);
     check_onnx(report, row);
@@ -204,18 +249,20 @@ TEST_CASE("A row that no operator of graph/operator_rows.hpp has is reported") {
 TEST_CASE("An invented operator is missing in each room") {
     const OperatorRow invented{.name = "invented",
                                .modules = "Invented",
+                               .functions = "invented",
                                .onnx = "Invented",
                                .onnx_on_codes = "QLinearInvented",
                                .tflite = "INVENTED"};
     CHECK(
         places_without(invented) ==
         std::vector<std::string>{
+            "nn/layers: invented has the module Invented, which has no class",
+            "nn/functional: invented has the function invented, which has none",
             "quantization/operators/operator_table.hpp: invented has no row",
             "training/gradients.hpp: invented has no row", "interop/onnx/export/internal/rows.hpp: invented has no row",
             "interop/onnx/internal/operators.hpp: invented has the word Invented, which has no row",
             "interop/onnx/internal/nodes/expand_operators.hpp: invented has the word QLinearInvented, which has no row",
             "interop/tflite/internal/operators.hpp: invented has the word INVENTED, which has no row",
-            "interop/tflite/internal/float_model/operators.hpp: invented has the word INVENTED, which has no row",
             "tests/graph/shapes_test.cpp: invented has no case", "docs/operators.md: invented has no row"});
     // A trait that the rooms contradict.
     OperatorRow pad = *graph::find_operator_row("pad");

@@ -51,7 +51,7 @@ onnx::Model to_onnx(const Model& model, const Limits& limits = {});
 #    include "intq/interop/onnx/import.hpp"
 #    include "intq/interop/tflite/import.hpp"
 #    include "intq/interop/tflite/internal/float_model/float_import.hpp"
-#    include "intq/interop/tflite/internal/float_model/operators.hpp"
+#    include "intq/interop/tflite/internal/operators.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 
@@ -63,16 +63,12 @@ INTQ_INLINE onnx::Model to_onnx(const Model& model, const Limits& limits) {
     for (const std::int32_t index : model.inputs) state.add_input(index);
     for (const FileOperator& op : model.operators) {
         try {
-            const auto* const row = std::find_if(std::begin(float_operators), std::end(float_operators),
-                                                 [&](const FloatOperator& r) { return r.code == op.code; });
-            if (row == std::end(float_operators)) {
-                std::string known;
-                for (const FloatOperator& r : float_operators)
-                    known += (known.empty() ? "" : ", ") + std::string(r.name);
-                throw Error("it is not supported in a model of real numbers; supported are " + known);
-            }
+            const TfliteOperator* const row = detail::find_operator(op);
+            if (row == nullptr || row->import_float == nullptr)
+                throw Error("it is not supported in a model of real numbers; supported are " +
+                            detail::known_operators(&TfliteOperator::import_float));
             FloatImport node(state, op);
-            row->import(node);
+            row->import_float(node);
         } catch (const Error& error) {
             throw Error(detail::describe_operator(model, op), error.what());
         }

@@ -104,6 +104,14 @@ INTQ_INLINE const TfliteOperator* find_operator(const FileOperator& op) {
     return row == std::end(tflite_operators) ? nullptr : row;
 }
 
+/// "ADD, AVERAGE_POOL_2D, …": the operators that have a function, of codes or of real numbers.
+template <class Function> std::string known_operators(Function TfliteOperator::*function) {
+    std::string known;
+    for (const TfliteOperator& row : tflite_operators)
+        if (row.*function != nullptr) known += (known.empty() ? "" : ", ") + std::string(row.name);
+    return known;
+}
+
 /// `operator 3 of 12 (CONV_2D "conv1")`, named after the tensor that it writes.
 INTQ_INLINE std::string describe_operator(const Model& model, const FileOperator& op) {
     const bool is_custom = op.code == custom_code && !op.custom.empty();
@@ -239,7 +247,8 @@ private:
         if (std::find(quantizers_.begin(), quantizers_.end(), &op) != quantizers_.end()) return;
         if (computes_shapes(op)) return;
         const TfliteOperator* const row = find_operator(op);
-        if (row == nullptr) throw Error("it is not supported; supported are " + known_operators());
+        if (row == nullptr)
+            throw Error("it is not supported; supported are " + known_operators(&TfliteOperator::import));
         if (row->options >= 0 && op.options_type != 0 && op.options_type != row->options)
             throw Error("it has the options of another operator (" + std::to_string(op.options_type) + ", expected " +
                         std::to_string(row->options) + ")");
@@ -256,12 +265,6 @@ private:
         return !op.outputs.empty() && std::all_of(op.outputs.begin(), op.outputs.end(), [&](std::int32_t index) {
             return index >= 0 && (tensor(index).dtype == DType::int32 || tensor(index).dtype == DType::int64);
         });
-    }
-
-    static std::string known_operators() {
-        std::string known;
-        for (const TfliteOperator& row : tflite_operators) known += (known.empty() ? "" : ", ") + std::string(row.name);
-        return known;
     }
 
     std::int32_t add_output(std::int32_t index) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of the TFLite operators that are read in models of real numbers. Layer: interop (docs/design.md section
-// 10).
+// The TFLite operators of models of real numbers, as nodes of ONNX; their table is internal/operators.hpp. Layer:
+// interop (docs/design.md section 10).
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_FLOAT_MODEL_OPERATORS_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_FLOAT_MODEL_OPERATORS_HPP
 
@@ -43,45 +43,6 @@ void resize_bilinear(FloatImport& node);
 void resize_nearest_neighbor(FloatImport& node);
 
 }  // namespace float_model
-
-struct FloatOperator {
-    std::int32_t code;
-    const char* name;
-    void (*import)(FloatImport&);
-};
-
-/// An operator is one row.
-inline constexpr FloatOperator float_operators[] = {
-    {0, "ADD", &float_model::add},
-    {1, "AVERAGE_POOL_2D", &float_model::average_pool_2d},
-    {2, "CONCATENATION", &float_model::concatenation},
-    {3, "CONV_2D", &float_model::conv_2d},
-    {4, "DEPTHWISE_CONV_2D", &float_model::depthwise_conv_2d},
-    {9, "FULLY_CONNECTED", &float_model::fully_connected},
-    {14, "LOGISTIC", &float_model::logistic},
-    {17, "MAX_POOL_2D", &float_model::max_pool_2d},
-    {18, "MUL", &float_model::mul},
-    {19, "RELU", &float_model::relu},
-    {20, "RELU_N1_TO_1", &float_model::relu_n1_to_1},
-    {21, "RELU6", &float_model::relu6},
-    {22, "RESHAPE", &float_model::reshape},
-    {23, "RESIZE_BILINEAR", &float_model::resize_bilinear},
-    {25, "SOFTMAX", &float_model::softmax},
-    {28, "TANH", &float_model::tanh},
-    {34, "PAD", &float_model::pad},
-    {39, "TRANSPOSE", &float_model::transpose},
-    {40, "MEAN", &float_model::mean},
-    {41, "SUB", &float_model::sub},
-    {43, "SQUEEZE", &float_model::reshape},
-    {65, "SLICE", &float_model::slice},
-    {67, "TRANSPOSE_CONV", &float_model::transpose_conv},
-    {70, "EXPAND_DIMS", &float_model::reshape},
-    {97, "RESIZE_NEAREST_NEIGHBOR", &float_model::resize_nearest_neighbor},
-    {98, "LEAKY_RELU", &float_model::leaky_relu},
-    {100, "MIRROR_PAD", &float_model::mirror_pad},
-    {117, "HARD_SWISH", &float_model::hard_swish},
-};
-static_assert(detail::are_named(float_operators), "a row has another name than the schema's");
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
