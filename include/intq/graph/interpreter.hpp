@@ -49,12 +49,12 @@ public:
     using Values = std::map<const Node*, nn::Value>;
     /// The arguments of a node from the values of the nodes before it.
     static std::vector<nn::Value> resolve(const ArgumentList& arguments, const Values& values);
+    /// The same for one of them; a constant needs no values.
+    static nn::Value resolve(const Argument& argument, const Values& values);
     /// The value of a node other than a placeholder, from the values of the nodes that it reads.
     static nn::Value evaluate(const Node& node, nn::Module& root, const Values& values);
 
 private:
-    static nn::Value resolve(const Argument& argument, const Values& values);
-
     const Graph& graph_;
     nn::Module& root_;
     NodeHook hook_;

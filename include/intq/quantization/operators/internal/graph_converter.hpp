@@ -137,10 +137,9 @@ private:
 #    include <cstddef>
 #    include <memory>
 #    include <optional>
-#    include <type_traits>
 #    include <utility>
-#    include <variant>
 
+#    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/nn/layers/quantize.hpp"
@@ -421,12 +420,7 @@ INTQ_INLINE FloatArgument GraphConverter::float_argument(const graph::Argument& 
         result.is_list = true;
         for (const graph::Argument& item : *argument.list()) result.list.push_back(float_argument(item, number, order));
     } else {
-        std::visit(
-            [&](const auto& content) {
-                if constexpr (std::is_constructible_v<nn::Value, decltype(content)>)
-                    result.constant = nn::Value(content);
-            },
-            argument.content());
+        result.constant = graph::Interpreter::resolve(argument, {});
     }
     return result;
 }

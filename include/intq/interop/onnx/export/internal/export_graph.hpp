@@ -34,11 +34,10 @@ Model export_graph(const graph::GraphModule& model, std::span<const Tensor> args
 #    include <map>
 #    include <memory>
 #    include <string>
-#    include <type_traits>
 #    include <utility>
-#    include <variant>
 #    include <vector>
 
+#    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/graph/shape_arithmetic.hpp"
@@ -146,12 +145,7 @@ private:
             result.is_list = true;
             for (const graph::Argument& item : *list) result.list.push_back(argument_of(reader, item));
         } else {
-            std::visit(
-                [&](const auto& content) {
-                    if constexpr (std::is_constructible_v<nn::Value, decltype(content)>)
-                        result.constant = nn::Value(content);
-                },
-                argument.content());
+            result.constant = graph::Interpreter::resolve(argument, {});
         }
         return result;
     }
