@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// oneDNN 2 as its own guide says that it is fastest: layout `any`, weights reordered and scratchpad allocated
+// oneDNN as its own guide says that it is fastest: layout `any`, weights reordered and scratchpad allocated
 // beforehand, scales of output channels and bias fused, one thread.
 #include <fmt/format.h>
 
 #include <memory>
-#include <string_view>
 
 #include "intq/io/error.hpp"
 #include "onednn.hpp"
@@ -18,14 +17,15 @@ namespace {
 
 using namespace onednn;
 
-dnnl::primitive_attr attributes(const PeerTypes& types, const LayerShape& shape) {
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (!types.is_integer()) return attr;
+/// @param weight_mask  the dimensions of the weights that count output channels
+Attributes make_attributes(const PeerTypes& types, const LayerShape& shape, int weight_mask) {
+    Attributes attributes(library().engine);
+    attributes.take_scratchpad();
+    if (!types.is_integer()) return attributes;
     std::vector<float> scales(static_cast<std::size_t>(shape.outputs));
     for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 1e-4f * (1.0f + 0.001f * static_cast<float>(i % 100));
-    attr.set_output_scales(1 << 1, scales);
-    return attr;
+    attributes.scale_channels(scales, weight_mask);
+    return attributes;
 }
 
 Layer convolution(const LayerShape& shape, const PeerTypes& types) {
@@ -34,35 +34,38 @@ Layer convolution(const LayerShape& shape, const PeerTypes& types) {
     const Dims weight_dims = grouped ? Dims{shape.groups, shape.outputs / shape.groups, shape.channels / shape.groups,
                                             w.kernel.height, w.kernel.width}
                                      : Dims{shape.outputs, shape.channels, w.kernel.height, w.kernel.width};
-    const dnnl::convolution_forward::desc description(
-        dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+    const Attributes attributes = make_attributes(types, shape, grouped ? 0b11 : 0b1);
+    const auto chosen = describe<dnnl::convolution_forward>(
+        attributes, dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
         Description({shape.batch, shape.channels, shape.in.height, shape.in.width}, types.input, Tag::any),
         Description(weight_dims, types.weight, Tag::any), Description({shape.outputs}, Type::f32, Tag::x),
         Description({shape.batch, shape.outputs, shape.out().height, shape.out().width}, types.output, Tag::any),
-        {w.stride.height, w.stride.width}, {w.padding.top, w.padding.left}, {w.padding.bottom, w.padding.right});
-    const dnnl::convolution_forward::primitive_desc chosen(description, attributes(types, shape), library().engine);
+        Dims{w.stride.height, w.stride.width}, Dims{w.padding.top, w.padding.left},
+        Dims{w.padding.bottom, w.padding.right});
     return make_layer<dnnl::convolution_forward>(
-        chosen, Description(weight_dims, types.weight, grouped ? Tag::goihw : Tag::oihw), types);
+        chosen, attributes, Description(weight_dims, types.weight, grouped ? Tag::goihw : Tag::oihw), types);
 }
 
 Layer matrix_product(const LayerShape& shape, const PeerTypes& types) {
     const Dims weight_dims{shape.channels, shape.outputs};
-    const dnnl::matmul::desc description(Description({shape.batch, shape.channels}, types.input, Tag::ab),
-                                         Description(weight_dims, types.weight, Tag::any),
-                                         Description({1, shape.outputs}, Type::f32, Tag::ab),
-                                         Description({shape.batch, shape.outputs}, types.output, Tag::ab));
-    const dnnl::matmul::primitive_desc chosen(description, attributes(types, shape), library().engine);
-    return make_layer<dnnl::matmul>(chosen, Description(weight_dims, types.weight, Tag::ba), types);
+    const Attributes attributes = make_attributes(types, shape, 0b10);
+    const auto chosen = describe<dnnl::matmul>(
+        attributes, Description({shape.batch, shape.channels}, types.input, Tag::ab),
+        Description(weight_dims, types.weight, Tag::any), Description({1, shape.outputs}, Type::f32, Tag::ab),
+        Description({shape.batch, shape.outputs}, types.output, Tag::ab));
+    return make_layer<dnnl::matmul>(chosen, attributes, Description(weight_dims, types.weight, Tag::ba), types);
 }
 
 Layer inner_product(const LayerShape& shape, const PeerTypes& types) {
     const Dims weight_dims{shape.outputs, shape.channels};
-    const dnnl::inner_product_forward::desc description(
-        dnnl::prop_kind::forward_inference, Description({shape.batch, shape.channels}, types.input, Tag::any),
+    const Attributes attributes = make_attributes(types, shape, 0b1);
+    const auto chosen = describe<dnnl::inner_product_forward>(
+        attributes, dnnl::prop_kind::forward_inference,
+        Description({shape.batch, shape.channels}, types.input, Tag::any),
         Description(weight_dims, types.weight, Tag::any), Description({shape.outputs}, Type::f32, Tag::x),
         Description({shape.batch, shape.outputs}, types.output, Tag::any));
-    const dnnl::inner_product_forward::primitive_desc chosen(description, attributes(types, shape), library().engine);
-    return make_layer<dnnl::inner_product_forward>(chosen, Description(weight_dims, types.weight, Tag::ab), types);
+    return make_layer<dnnl::inner_product_forward>(chosen, attributes, Description(weight_dims, types.weight, Tag::ab),
+                                                   types);
 }
 
 double trial(const Layer& layer) {
@@ -89,22 +92,6 @@ PeerCase make_case(const LayerShape& shape, const PeerTypes& types) {
     return {types.name, [layer] { layer->run(); }};
 }
 
-struct Isa {
-    std::string_view word;  // of --peer-isa
-    dnnl::cpu_isa isa;
-    const char* name;
-};
-constexpr Isa isas[] = {
-    {"sse41", dnnl::cpu_isa::sse41, "SSE4.1"},
-    {"avx", dnnl::cpu_isa::avx, "AVX"},
-    {"avx2", dnnl::cpu_isa::avx2, "AVX2"},
-    {"avx2_vnni", dnnl::cpu_isa::avx2_vnni, "AVX2 with AVX-VNNI"},
-    {"avx512_core", dnnl::cpu_isa::avx512_core, "AVX-512 BW"},
-    {"avx512_core_vnni", dnnl::cpu_isa::avx512_core_vnni, "AVX-512 VNNI"},
-    {"avx512_core_bf16", dnnl::cpu_isa::avx512_core_bf16, "AVX-512 VNNI and BF16"},
-    {"avx512_core_amx", dnnl::cpu_isa::avx512_core_amx, "AMX"},
-};
-
 const char* name_of_isa(dnnl::cpu_isa isa) {
     for (const Isa& known : isas)
         if (known.isa == isa) return known.name;
@@ -121,7 +108,7 @@ void limit_onednn(const std::string& isa) {
                 throw intq::Error(isa, "oneDNN cannot be limited to this instruction set here");
             return;
         }
-    throw intq::Error(isa, "oneDNN 2 has no instruction set of this name");
+    throw intq::Error(isa, "oneDNN has no instruction set of this name");
 }
 
 std::string describe_onednn() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the units that speak to oneDNN 2 share: engine and stream of one thread, types, memory, a primitive ready to
-// run.
+// What the units that speak to oneDNN share: engine and stream of one thread, types, memory, a primitive ready to run.
 #ifndef INTQ_BENCH_PEERS_ONEDNN_HPP
 #define INTQ_BENCH_PEERS_ONEDNN_HPP
 
@@ -11,6 +10,9 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <random>
 #include <unordered_map>
+
+#include "onednn_version.hpp"
+#include "support/shapes.hpp"
 
 namespace intq_bench::onednn {
 
@@ -56,6 +58,15 @@ inline dnnl::memory random_memory(const Description& description, Type type) {
     return memory;
 }
 
+inline Pooling::primitive_desc describe_pooling(const Attributes& attributes, dnnl::algorithm algorithm,
+                                                const Description& in, const Description& out,
+                                                const intq::Window2d& window) {
+    return describe<Pooling>(
+        attributes, dnnl::prop_kind::forward_inference, algorithm, in, out,
+        Dims{window.stride.height, window.stride.width}, Dims{window.kernel.height, window.kernel.width}, Dims{0, 0},
+        Dims{window.padding.top, window.padding.left}, Dims{window.padding.bottom, window.padding.right});
+}
+
 /// A primitive with all that it reads and writes.
 struct Layer {
     dnnl::primitive primitive;
@@ -67,20 +78,24 @@ struct Layer {
     }
 };
 
-/// @param plain  the weights as a model has them, before the reorder
+/// @param attributes  what `description` was made with
+/// @param plain       the weights as a model has them, before the reorder
 template <class Primitive, class PrimitiveDescription>
-Layer make_layer(const PrimitiveDescription& description, const Description& plain, const PeerTypes& types) {
+Layer make_layer(const PrimitiveDescription& description, const Attributes& attributes, const Description& plain,
+                 const PeerTypes& types) {
     dnnl::memory given = random_memory(plain, types.weight);
     dnnl::memory weights(description.weights_desc(), library().engine);
     dnnl::reorder(given, weights).execute(library().stream, given, weights);
     library().stream.wait();
+    const dnnl::memory bias = random_memory(description.query_md(dnnl::query::weights_md, 1), Type::f32);
     Layer layer;
     layer.primitive = Primitive(description);
     layer.arguments = {{DNNL_ARG_SRC, random_memory(description.src_desc(), types.input)},
                        {DNNL_ARG_WEIGHTS, weights},
-                       {DNNL_ARG_BIAS, random_memory(description.query_md(dnnl::query::weights_md, 1), Type::f32)},
+                       {DNNL_ARG_BIAS, attributes.bias_to_read(bias)},
                        {DNNL_ARG_DST, dnnl::memory(description.dst_desc(), library().engine)},
                        {DNNL_ARG_SCRATCHPAD, dnnl::memory(description.scratchpad_desc(), library().engine)}};
+    layer.arguments.insert(attributes.arguments().begin(), attributes.arguments().end());
     return layer;
 }
 

@@ -4,7 +4,7 @@
 namespace intq_bench {
 
 std::string describe_onednn() {
-    return "oneDNN: skipped, version 2 was not found when the bench was built (Debian: libdnnl-dev)";
+    return "oneDNN: skipped, neither version 2 nor 3 was found when the bench was built (Debian: libdnnl-dev)";
 }
 
 void limit_onednn(const std::string&) {}

@@ -61,16 +61,17 @@ private:
         const Dims dims = input_dims(step.shape);
         const dnnl::memory image = random_memory(Description(dims, Type::f32, Tag::nchw), Type::f32);
         const dnnl::memory codes(Description(dims, types_.input, Tag::nhwc), library().engine);
-        dnnl::primitive_attr attr;
-        attr.set_output_scales(0, {127.0f});
+        Attributes attributes(library().engine);
+        attributes.scale_reorder(127.0f);
         tensors_[step.input] = image;
         tensors_[step.output] = codes;
-        add_reorder(image, codes, attr);
+        add_reorder(image, codes, attributes);
     }
 
-    void add_reorder(const dnnl::memory& from, const dnnl::memory& to, const dnnl::primitive_attr& attr = {}) {
-        const dnnl::reorder::primitive_desc description(from, to, attr);
-        layers_.push_back({dnnl::reorder(description), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}});
+    void add_reorder(const dnnl::memory& from, const dnnl::memory& to, const Attributes& attributes) {
+        const dnnl::reorder::primitive_desc description(from, to, attributes.attr());
+        layers_.push_back({dnnl::reorder(description), attributes.arguments()});
+        layers_.back().arguments.insert({{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
     }
 
     /// The tensor in the layout that a primitive wants.
@@ -78,33 +79,34 @@ private:
         const dnnl::memory& given = tensors_.at(tensor);
         if (given.get_desc() == wanted) return given;
         const dnnl::memory other(wanted, library().engine);
-        add_reorder(given, other);
+        add_reorder(given, other, Attributes(library().engine));
         return other;
     }
 
-    dnnl::primitive_attr attributes(const NetworkStep& step) const {
+    /// @param weight_mask  the dimensions of the weights that count output channels
+    static Attributes make_attributes(const NetworkStep& step, int weight_mask) {
         // Sums of `depth` products of codes that deviate by about 74 each, brought back to codes of that size.
         const auto depth = static_cast<float>(step.shape.depth());
         std::vector<float> scales(static_cast<std::size_t>(step.shape.outputs));
         for (std::size_t i = 0; i < scales.size(); ++i)
             scales[i] = (1.0f + 0.001f * static_cast<float>(i % 100)) / (74.0f * std::sqrt(depth));
-        dnnl::primitive_attr attr;
-        attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-        attr.set_output_scales(1 << 1, scales);
+        Attributes attributes(library().engine);
+        attributes.take_scratchpad();
+        attributes.scale_channels(scales, weight_mask);
         dnnl::post_ops after;
         if (step.sumin >= 0) after.append_sum(0.5f);
-        if (step.activation == intq::Activation::relu)
-            after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+        if (step.activation == intq::Activation::relu) append_eltwise(after, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
         if (step.activation == intq::Activation::relu6)
-            after.append_eltwise(1.0f, dnnl::algorithm::eltwise_clip, 0.0f, 120.0f);
-        attr.set_post_ops(after);
-        return attr;
+            append_eltwise(after, dnnl::algorithm::eltwise_clip, 0.0f, 120.0f);
+        attributes.set_post_ops(after);
+        return attributes;
     }
 
     template <class Primitive, class PrimitiveDescription>
-    void add_weighted(const NetworkStep& step, const PrimitiveDescription& chosen, const Description& plain) {
+    void add_weighted(const NetworkStep& step, const PrimitiveDescription& chosen, const Attributes& attributes,
+                      const Description& plain) {
         dnnl::memory source = input_as(step.input, chosen.src_desc());
-        Layer layer = make_layer<Primitive>(chosen, plain, types_);
+        Layer layer = make_layer<Primitive>(chosen, attributes, plain, types_);
         layer.arguments[DNNL_ARG_SRC] = source;
         if (step.sumin >= 0) layer.arguments[DNNL_ARG_DST] = tensors_.at(step.sumin);
         tensors_[step.output] = layer.arguments.at(DNNL_ARG_DST);
@@ -122,39 +124,36 @@ private:
                                      : Dims{shape.outputs, shape.channels, w.kernel.height, w.kernel.width};
         const Description output = step.sumin >= 0 ? tensors_.at(step.sumin).get_desc()
                                                    : Description(output_dims(shape), types_.output, Tag::any);
-        const dnnl::convolution_forward::desc description(
-            dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+        const Attributes attributes = make_attributes(step, grouped ? 0b11 : 0b1);
+        const auto chosen = describe<dnnl::convolution_forward>(
+            attributes, dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
             Description(input_dims(shape), types_.input, Tag::any), Description(weights, types_.weight, Tag::any),
-            Description({shape.outputs}, Type::f32, Tag::x), output, {w.stride.height, w.stride.width},
-            {w.padding.top, w.padding.left}, {w.padding.bottom, w.padding.right});
-        const dnnl::convolution_forward::primitive_desc chosen(description, attributes(step), library().engine);
-        add_weighted<dnnl::convolution_forward>(step, chosen,
+            Description({shape.outputs}, Type::f32, Tag::x), output, Dims{w.stride.height, w.stride.width},
+            Dims{w.padding.top, w.padding.left}, Dims{w.padding.bottom, w.padding.right});
+        add_weighted<dnnl::convolution_forward>(step, chosen, attributes,
                                                 Description(weights, types_.weight, grouped ? Tag::goihw : Tag::oihw));
     }
 
     void add_inner_product(const NetworkStep& step) {
         const LayerShape& shape = step.shape;
         const Dims weights{shape.outputs, shape.channels, shape.in.height, shape.in.width};
-        const dnnl::inner_product_forward::desc description(
-            dnnl::prop_kind::forward_inference, Description(input_dims(shape), types_.input, Tag::any),
+        const Attributes attributes = make_attributes(step, 0b1);
+        const auto chosen = describe<dnnl::inner_product_forward>(
+            attributes, dnnl::prop_kind::forward_inference, Description(input_dims(shape), types_.input, Tag::any),
             Description(weights, types_.weight, Tag::any), Description({shape.outputs}, Type::f32, Tag::x),
             Description({shape.batch, shape.outputs}, Type::f32, Tag::nc));
-        const dnnl::inner_product_forward::primitive_desc chosen(description, attributes(step), library().engine);
-        add_weighted<dnnl::inner_product_forward>(step, chosen, Description(weights, types_.weight, Tag::oihw));
+        add_weighted<dnnl::inner_product_forward>(step, chosen, attributes,
+                                                  Description(weights, types_.weight, Tag::oihw));
     }
 
     void add_pooling(const NetworkStep& step, dnnl::algorithm algorithm) {
         const LayerShape& shape = step.shape;
-        const intq::Window2d& w = shape.window;
         const dnnl::memory source = tensors_.at(step.input);
-        const dnnl::pooling_forward::desc description(
-            dnnl::prop_kind::forward_inference, algorithm, source.get_desc(),
-            Description(output_dims(shape), types_.output, Tag::any), {w.stride.height, w.stride.width},
-            {w.kernel.height, w.kernel.width}, {w.padding.top, w.padding.left}, {w.padding.bottom, w.padding.right});
-        const dnnl::pooling_forward::primitive_desc chosen(description, library().engine);
+        const auto chosen = describe_pooling(Attributes(library().engine), algorithm, source.get_desc(),
+                                             Description(output_dims(shape), types_.output, Tag::any), shape.window);
         const dnnl::memory output(chosen.dst_desc(), library().engine);
         tensors_[step.output] = output;
-        layers_.push_back({dnnl::pooling_forward(chosen), {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}}});
+        layers_.push_back({Pooling(chosen), {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}}});
     }
 
     /// oneDNN adds into its output: the operand is gone afterwards.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// oneDNN 2's primitives for streaming work: reorder with a scale, binary add, pooling; channels last, one thread.
+// oneDNN's primitives for streaming work: reorder with a scale, binary add, pooling; channels last, one thread.
 #include <memory>
 
 #include "onednn.hpp"
@@ -19,25 +19,27 @@ Description images(const StreamingShape& shape, intq::Size2d size, Type type) {
 Layer reorder(const StreamingShape& shape, Type from, Type to, float scale) {
     dnnl::memory x = random_memory(images(shape, shape.in, from), from);
     dnnl::memory y(images(shape, shape.in, to), library().engine);
-    dnnl::primitive_attr attr;
-    attr.set_output_scales(0, {scale});
+    Attributes attributes(library().engine);
+    attributes.scale_reorder(scale);
     Layer layer;
-    layer.primitive = dnnl::reorder(dnnl::reorder::primitive_desc(x, y, attr));
-    layer.arguments = {{DNNL_ARG_FROM, x}, {DNNL_ARG_TO, y}};
+    layer.primitive = dnnl::reorder(dnnl::reorder::primitive_desc(x, y, attributes.attr()));
+    layer.arguments = attributes.arguments();
+    layer.arguments.insert({{DNNL_ARG_FROM, x}, {DNNL_ARG_TO, y}});
     return layer;
 }
 
 Layer add(const StreamingShape& shape) {
     const Description codes = images(shape, shape.in, Type::s8);
-    dnnl::primitive_attr attr;
-    attr.set_scales(DNNL_ARG_SRC_0, 0, {0.02f / 0.031f});
-    attr.set_scales(DNNL_ARG_SRC_1, 0, {0.013f / 0.031f});
-    const dnnl::binary::desc description(dnnl::algorithm::binary_add, codes, codes, codes);
+    Attributes attributes(library().engine);
+    attributes.scale_input(DNNL_ARG_SRC_0, 0.02f / 0.031f);
+    attributes.scale_input(DNNL_ARG_SRC_1, 0.013f / 0.031f);
     Layer layer;
-    layer.primitive = dnnl::binary(dnnl::binary::primitive_desc(description, attr, library().engine));
-    layer.arguments = {{DNNL_ARG_SRC_0, random_memory(codes, Type::s8)},
-                       {DNNL_ARG_SRC_1, random_memory(codes, Type::s8)},
-                       {DNNL_ARG_DST, dnnl::memory(codes, library().engine)}};
+    layer.primitive =
+        dnnl::binary(describe<dnnl::binary>(attributes, dnnl::algorithm::binary_add, codes, codes, codes));
+    layer.arguments = attributes.arguments();
+    layer.arguments.insert({{DNNL_ARG_SRC_0, random_memory(codes, Type::s8)},
+                            {DNNL_ARG_SRC_1, random_memory(codes, Type::s8)},
+                            {DNNL_ARG_DST, dnnl::memory(codes, library().engine)}});
     return layer;
 }
 
@@ -45,11 +47,8 @@ Layer pool(const StreamingShape& shape, dnnl::algorithm algorithm) {
     const intq::Window2d& w = shape.window;
     const Description in = images(shape, shape.in, Type::s8);
     const Description out = images(shape, output_size(w, shape.in), Type::s8);
-    const dnnl::pooling_forward::desc description(dnnl::prop_kind::forward_inference, algorithm, in, out,
-                                                  {w.stride.height, w.stride.width}, {w.kernel.height, w.kernel.width},
-                                                  {w.padding.top, w.padding.left}, {w.padding.bottom, w.padding.right});
     Layer layer;
-    layer.primitive = dnnl::pooling_forward(dnnl::pooling_forward::primitive_desc(description, library().engine));
+    layer.primitive = Pooling(describe_pooling(Attributes(library().engine), algorithm, in, out, w));
     layer.arguments = {{DNNL_ARG_SRC, random_memory(in, Type::s8)},
                        {DNNL_ARG_DST, dnnl::memory(out, library().engine)}};
     return layer;
