@@ -48,6 +48,7 @@ struct Benchmarks::Added {
     std::vector<Contender> contenders{};               // while it is the current one
     std::vector<std::vector<Measurement>> measured{};  // one a repetition
     std::vector<std::size_t> taken{};                  // of these, by each row
+    std::vector<benchmark::IterationCount> calls{};    // in a batch, by each row; 0 before its first
 };
 
 Benchmarks::Benchmarks(const Arguments& arguments) : arguments_(arguments) {
@@ -81,6 +82,7 @@ void Benchmarks::add(Turns turns) {
     added_.push_back(std::make_unique<Added>(Added{std::move(turns), rows_}));
     Added& added = *added_.back();
     added.taken.resize(added.turns.labels.size());
+    added.calls.resize(added.turns.labels.size());
     for (std::size_t row = 0; row < added.turns.labels.size(); ++row)
         benchmark::RegisterBenchmark(added.turns.labels[row].c_str(),
                                      [this, &added, row](benchmark::State& state) { run_row(state, added, row); })
@@ -126,8 +128,11 @@ void Benchmarks::run_row(benchmark::State& state, Added& added, std::size_t row)
     if (!own.run) return state.SkipWithError(own.refused.c_str());
 
     const double seconds = measured[row].median_seconds();
-    const auto calls = std::max(benchmark::IterationCount{1},
-                                static_cast<benchmark::IterationCount>(arguments_.sampling().sample_seconds / seconds));
+    // The same in every repetition: Google Benchmark aborts where two differ in their number of iterations.
+    benchmark::IterationCount& calls = added.calls[row];
+    if (calls == 0)
+        calls = std::max(benchmark::IterationCount{1},
+                         static_cast<benchmark::IterationCount>(arguments_.sampling().sample_seconds / seconds));
     own.run();
     while (state.KeepRunningBatch(calls)) {
         for (benchmark::IterationCount call = 0; call < calls; ++call) own.run();
