@@ -650,7 +650,7 @@ TEST_CASE("Models whose layers have other widths do not correspond, and the laye
     QuantAnalysis qa(wide, narrow, "fake_quant", folder / "out");
     qa.set_bad_case(x);
     CHECK_THAT(message_of<Error>([&] { qa.run(); }),
-               Contains("do not correspond: conv gives (2, 8, ") && Contains("(2, 4, "));
+               Contains("do not correspond: conv returns (2, 8, ") && Contains("(2, 4, "));
     CHECK_THAT(
         message_of<Error>([&] { split_error(wide, narrow, program::best_table<target::bpu<march::bayes>>(), x); }),
         Contains("do not correspond: conv"));

@@ -34,7 +34,7 @@ int main() {
     // false
     kernels::max_pool2d(x, Window2d{}, out);
 #elif INTQ_MISUSE == 5
-    // expect(5): softmax: x must be int8 codes and out int16 codes; requantize.. gives other types
+    // expect(5): softmax: x must be int8 codes and out int16 codes; use requantize.. for other types
     kernels::softmax<target::fp32>(x, *tables, 1, out);
 #endif
     kernels::softmax<target::fp32>(reader, *tables, 1, sixteen);

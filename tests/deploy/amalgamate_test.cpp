@@ -92,5 +92,5 @@ TEST_CASE("What is no header of such a library is refused with the place") {
     CHECK_THAT(refusal_of({{"a.hpp", "#ifndef A\n#define A\n#if X\n"}}),
                Contains("kin/a.hpp:3: the conditional is not closed"));
     CHECK_THAT(refusal_of({{"a.hpp", guarded("A", "#endif\n#if X\n")}}), Contains("expected an include guard"));
-    CHECK_THROWS_WITH(deploy::amalgamate("a.hpp", "."), Contains("a.hpp stands in no folder"));
+    CHECK_THROWS_WITH(deploy::amalgamate("a.hpp", "."), Contains("a.hpp is in no folder"));
 }

@@ -163,7 +163,7 @@ TEST_CASE("fuse_modules takes additional fusions by the types of the modules") {
     const Tensor x = test::random_tensor(Shape(2, 4), 3);
     CHECK(same_bytes((*fused)(x).tensor(), (*model)(x).tensor()));
     config.additional_fuser_method_mapping[{"Linear", "Softmax"}] = [](const auto&) { return nn::ModulePtr(); };
-    CHECK(has(message_of<Error>([&] { fuse_modules(model, {"fc", "softmax"}, false, {}, config); }), "gave null"));
+    CHECK(has(message_of<Error>([&] { fuse_modules(model, {"fc", "softmax"}, false, {}, config); }), "returned null"));
 }
 
 // Fuses only the following sequence of modules: [...] All other sequences are left unchanged.

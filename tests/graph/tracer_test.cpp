@@ -175,7 +175,7 @@ TEST_CASE("A forward hook that only looks stays with its module, and sees data w
     model->find("leaf").add_forward_hook(&look);
     CHECK(message_of<nn::TracingError>([&] {
               graph::symbolic_trace(model);
-          }).find("forward hook 2 of \"leaf\" (ReLU) only looks, behind a hook that computes") == 0);
+          }).find("forward hook 2 of \"leaf\" (ReLU) only looks, after a hook that computes") == 0);
     model->find("inner.relu").add_forward_hook(&look_at_data);
     const auto other = model_with_hooks();
     other->find("inner.relu").add_forward_hook(&look_at_data);

@@ -71,7 +71,7 @@ TEST_CASE("A status becomes a sentence with operator, field, given and expected"
     CHECK(describe({StatusCode::misaligned, OpKind::conv2d, Field::workspace, 3, 64}) ==
           "conv2d: the workspace lies 3 bytes beyond a multiple of 64 bytes, which it must start at");
     CHECK(describe({StatusCode::corrupt, OpKind::conv2d, Field::geometry}) ==
-          "conv2d: the geometry is not that of this window");
+          "conv2d: the geometry does not fit this window");
     CHECK(describe({StatusCode::unsupported, OpKind::program, Field::version, 1, 2}) ==
           "program: the file has version 1, and version 2 is read");
     CHECK(describe({StatusCode::corrupt, OpKind::program, Field::magic}) ==

@@ -304,9 +304,9 @@ expect(0 "SQNR on these samples: inf dB" quantize "${INPUTS}/zero.onnx" --data "
 # What samples of one number give says nothing, and passes no bound; their quantizers are named.
 expect(1 "none.intq: not written: all outputs on the samples are equal .*--min-sqnr asks for one" quantize
        "${INPUTS}/flat.onnx" --data "${INPUTS}/zeros.npy" --min-sqnr 30 -o none.intq)
-expect(0 "warnings.*activation_post_process_0 .behind [a-z0-9_]+.: all data was the number 0" quantize "${INPUTS}/flat.onnx" --data
+expect(0 "warnings.*activation_post_process_0 .after [a-z0-9_]+.: all data was the number 0" quantize "${INPUTS}/flat.onnx" --data
        "${INPUTS}/zeros.npy" -o zeros.intq)
-expect(0 "\"warnings\": ..\"of the calibration\": \"activation_post_process_0 .behind [a-z0-9_]+.: all data" quantize
+expect(0 "\"warnings\": ..\"of the calibration\": \"activation_post_process_0 .after [a-z0-9_]+.: all data" quantize
        "${INPUTS}/flat.onnx" --data "${INPUTS}/zeros.npy" --json -o zeros.intq)
 expect(1 "none.intq: not written: on these samples the outputs hold NaN or infinity" quantize
        "${INPUTS}/overflow.onnx" --data "${INPUTS}/lowest.npy" -o none.intq)

@@ -212,7 +212,7 @@ TEST_CASE("An active Dropout between quantizers is refused by its node; switched
     CHECK_THROWS_WITH(exact(autograd, x), Contains("call_module[dropout]") && Contains("no place in exact simulation"));
     const auto other = nn::clone(qat);
     training::Autograd of_other(*other);
-    CHECK_THROWS_WITH(exact(of_other, x), Contains("that of another model"));
+    CHECK_THROWS_WITH(exact(of_other, x), Contains("belongs to another model"));
     qat->find("dropout").eval();
     Count count;
     const intq::Tensor y = exact(autograd, x).tensor();

@@ -435,8 +435,8 @@ TEST_CASE("A calibration whose grids do not fit the model is refused by name, an
           Row{plain, per_tensor_weight,
               "conv.weight_fake_quant: load_calibration: the grid is per channel of axis 0, the quantizer per tensor"},
           Row{four_bits, plain,
-              "activation_post_process_0: load_calibration: the codes of the grid are int8 from -8 to 7, those of the "
-              "quantizer int8 from -128 to 127"},
+              "activation_post_process_0: load_calibration: the grid's codes are int8 from -8 to 7, the quantizer's "
+              "int8 from -128 to 127"},
           Row{affine, plain,
               "activation_post_process_0: load_calibration: the grid has the zero point -128, and the "
               "scheme of the quantizer is symmetric"},

@@ -177,7 +177,7 @@ TEST_CASE("A loss that is not finite names epoch, batch and node, and the state 
     };
     CHECK_THROWS_WITH(
         trainer.fit(task.images, spoil),
-        Contains("epoch 2, batch 3: the loss is not finite; the first value that is not is that of node 1") &&
+        Contains("epoch 2, batch 3: the loss is not finite; the first value that is not is the output of node 1") &&
             Contains("placeholder[x]"));
     for (const auto& tensor : nn::detail::all_tensors(*model)) {
         INFO(tensor.name);

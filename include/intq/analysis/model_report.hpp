@@ -194,7 +194,7 @@ INTQ_INLINE std::string report_summary(const ModelReport& report) {
     if (worst == nullptr) return text;
     char number[32];
     std::snprintf(number, sizeof number, "%.2f", worst->comparison.metrics.sqnr());
-    return text + "; the lowest SQNR is that of " + worst->comparison.mod_name + ", " + number + " dB";
+    return text + "; the lowest SQNR is " + number + " dB, of " + worst->comparison.mod_name;
 }
 
 }  // namespace detail

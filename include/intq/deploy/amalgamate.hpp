@@ -159,7 +159,7 @@ INTQ_INLINE std::string amalgamate(std::string_view header, const std::filesyste
     const std::size_t end = header.find('/');
     if (end == header.npos)
         throw Error("amalgamate: the header " + std::string(header) +
-                    " stands in no folder, such as intq/embedded.hpp");
+                    " is in no folder, expected one such as intq/embedded.hpp");
     detail::Amalgamation all(folder, header.substr(0, end + 1));
     while (!notice.empty()) {
         const std::size_t line = (std::min)(notice.find('\n'), notice.size());

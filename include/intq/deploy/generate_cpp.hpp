@@ -237,7 +237,7 @@ INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
                                                 list_of(golden.inputs.data(), kernels::ParamType::uint8, bytes) + ";\n";
     return images + "inline constexpr std::uint32_t golden_checks[] = " +
            list_of(golden.checks.data(), kernels::ParamType::uint32, static_cast<index_t>(golden.checks.size())) +
-           ";\n/// A function, because bytes that a compiler takes for numbers are none of its constants.\n"
+           ";\n/// A function, because a cast from bytes to numbers is not a constant expression.\n"
            "inline intq::runtime::GoldenRuns golden() noexcept {\n    return {" +
            std::to_string(golden.count) + ", " +
            (bytes == 0 ? "nullptr" : "reinterpret_cast<const std::byte*>(golden_bytes)") +
@@ -254,7 +254,7 @@ INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecor
            "    return reader.holds(" +
            std::to_string(writer.sum_of_tables()) +
            "u);\n}\n\n}  // namespace data\n\n"
-           "/// Whether tables and constants are whole, and every layer gives its golden codes.\n"
+           "/// Whether tables and constants are whole, and every layer computes its golden codes.\n"
            "inline intq::runtime::SelfTestResult self_test(bool checks_constants = true) noexcept {\n"
            "    if (!data::tables_are_whole()) return {.tables_are_whole = false, .layer = \"tables\"};\n"
            "    if (checks_constants && intq::runtime::generated::checksum_of(data::arrays) != " +

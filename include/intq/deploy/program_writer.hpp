@@ -259,7 +259,7 @@ INTQ_INLINE void check_golden(const runtime::Program& program, const kernels::Ke
     const runtime::Difference found = runtime::self_test(program, golden, table, arena.data());
     if (found.is_none()) return;
     const auto& step = program.instructions[static_cast<std::size_t>(found.instruction)];
-    throw Error("the golden runs are those of another program: run " + std::to_string(found.run) +
+    throw Error("the golden runs belong to another program: run " + std::to_string(found.run) +
                 " differs at instruction " + std::to_string(found.instruction) + ", " + step.name);
 }
 
@@ -270,7 +270,7 @@ INTQ_INLINE void put_golden(FileParts& parts, const runtime::Program& program, c
     if (golden.checks.size() != checked_runs * program.instructions.size() ||
         golden.inputs.size() != runs * std::size_t(runtime::image_bytes(program, program.inputs)) ||
         golden.outputs.size() != runs * std::size_t(runtime::image_bytes(program, program.outputs)))
-        throw Error("the golden runs are those of another program");
+        throw Error("the golden runs belong to another program");
     check_golden(program, table, golden.view());
     parts.number(golden.count);
     parts.number(golden.patterns);

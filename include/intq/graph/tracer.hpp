@@ -198,7 +198,7 @@ INTQ_INLINE nn::Value Tracer::call_hooks(nn::Module& module, const nn::ModuleCal
         if (node != nullptr && nn::is_same_proxy(next, result)) {
             if (traced.is_empty()) continue;
             throw nn::TracingError("forward hook " + std::to_string(i) + " of " + current_module() +
-                                   " only looks, behind a hook that computes, and would not see what that one makes "
+                                   " only looks, after a hook that computes, and would not see what that hook makes "
                                    "when the graph runs; add it to the module that the hook before it calls");
         }
         if (traced.is_empty()) traced.first = i;

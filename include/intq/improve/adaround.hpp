@@ -264,7 +264,7 @@ private:
         row_->backward(context);
         for (const auto& [parameter, found] : context.parameter_gradients())
             if (parameter.shares_buffer_with(layer_->weight())) return found.contiguous();
-        throw Error(call_.layer, "its gradient gives none for the weight");
+        throw Error(call_.layer, "its backward computes no gradient for the weight");
     }
 
     const LayerCall& call_;

@@ -157,7 +157,7 @@ public:
         auto& layer = weighted(first_);
         if (layer.norm() != nullptr) return stop(reason, "its batch norm is not folded");
         if (layer.fusion().add) return stop(reason, "an add is fused into it");
-        if (layer.fusion().activation == Activation::relu6) return stop(reason, "relu6 stands behind it");
+        if (layer.fusion().activation == Activation::relu6) return stop(reason, "relu6 follows it");
         is_vector_ = layer.channel_axis() < 0;
         for (const graph::Node* node = &first_;;) {
             path_.push_back(node);
@@ -220,7 +220,7 @@ private:
         return &layer;
     }
     nn::Weighted* stop(std::string& reason, const graph::Node& node) const {
-        return stop(reason, "%" + node.name() + " (" + graph::operator_of(node, model_) + ") stands behind it");
+        return stop(reason, "%" + node.name() + " (" + graph::operator_of(node, model_) + ") follows it");
     }
     static nn::Weighted* stop(std::string& reason, std::string sentence) {
         reason = std::move(sentence);

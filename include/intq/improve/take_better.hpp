@@ -134,7 +134,7 @@ INTQ_INLINE double sqnr_on(graph::GraphModule& reference, graph::GraphModule& mo
         const std::vector<Tensor> wanted = nn::tensors_of(reference.run(batch, {})),
                                   given = nn::tensors_of(model.run(batch, {}));
         if (wanted.size() != given.size())
-            throw Error("sqnr_on: the models give " + std::to_string(wanted.size()) + " and " +
+            throw Error("sqnr_on: the models have " + std::to_string(wanted.size()) + " and " +
                         std::to_string(given.size()) + " outputs");
         outputs.resize(wanted.size());
         for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -209,7 +209,7 @@ INTQ_INLINE std::string unsupported(const Status& status) {
     const std::string field = phrase_of(status.field) + of_owner(status), given = std::to_string(status.given);
     switch (status.field) {
         case Field::scale:
-            return field + " must be that of the input" + (status.given == 0 ? "" : " for windows with padding") +
+            return field + " must equal the input's" + (status.given == 0 ? "" : " for windows with padding") +
                    " on this target";
         case Field::axis:
             if (status.expected < 0) return "scales per channel" + of_owner(status) + " are not supported";
@@ -223,7 +223,7 @@ INTQ_INLINE std::string unsupported(const Status& status) {
                    " with padding is not supported by the target";
         case Field::activation:
             if (status.given != 0) return "relu6 is not supported with an output of int32";
-            return "given bounds of the codes stand in place of an activation, and need an output of codes";
+            return "given bounds of the codes replace an activation, and need an output of codes";
         case Field::multiplier:
             return "given multipliers are for targets that requantize by multiplier and shift, and for an output of "
                    "codes";
@@ -286,7 +286,7 @@ INTQ_INLINE std::string describe(const Status& status) {
             case StatusCode::unexpected:
                 return field + " was given, but the layer was made without it";
             case StatusCode::corrupt:
-                if (status.field == Field::geometry) return field + " is not that of this window";
+                if (status.field == Field::geometry) return field + " does not fit this window";
                 if (status.field == Field::magic) return "the file does not begin as such a file does";
                 if (status.field == Field::checksum) return "the file is damaged: its checksum differs";
                 if (status.field == Field::file && status.expected > 0)

@@ -164,7 +164,7 @@ INTQ_INLINE NamedArray read_zip_array(const ZipReader& zip, const ZipEntry& entr
     const std::uint64_t start =
         entry.offset + zip_local_size + zip.number(entry.offset + 26, 2) + zip.number(entry.offset + 28, 2);
     const auto bytes = zip.part(start, entry.size);
-    if (crc32(bytes) != entry.sum) throw Error("its checksum is not that of its bytes");
+    if (crc32(bytes) != entry.sum) throw Error("its checksum does not match its bytes");
     return {entry.name.substr(0, entry.name.size() - ending.size()),
             parse_npy(bytes, std::string(file) + ": " + entry.name)};
 }

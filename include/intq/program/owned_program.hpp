@@ -262,8 +262,8 @@ INTQ_INLINE index_t OwnedProgram::packed_bytes() const noexcept {
 INTQ_INLINE Tensor OwnedProgram::run(const Tensor& input, const Executor& executor,
                                      runtime::InstructionHook hook) const {
     if (program_.outputs.size() != 1)
-        throw Error("the program gives " + std::to_string(program_.outputs.size()) +
-                    " outputs; run it on a span of inputs, which gives all of them");
+        throw Error("the program has " + std::to_string(program_.outputs.size()) +
+                    " outputs; run it on a span of inputs, which returns all of them");
     return run(std::span<const Tensor>(&input, 1), executor, hook).front();
 }
 

@@ -395,13 +395,13 @@ INTQ_INLINE void Tensor::throw_wrong_dtype(const char* function, DType asked) co
 }
 
 INTQ_INLINE void Tensor::throw_values_needed() const {
-    throw ValuesNeeded("Tensor: " + describe_self() + ", and has no elements: it stands for its shape alone");
+    throw ValuesNeeded("Tensor: " + describe_self() + ", and has no elements: it represents a shape only");
 }
 
 INTQ_INLINE void Tensor::check_view(int rank, Layout layout) const {
     if (this->rank() != rank || !lies_in(layout))
         throw Error("Tensor::view: " + describe_self() + ", asked for rank " + std::to_string(rank) + ", " +
-                    name_of(layout) + (this->rank() == rank ? "; to_layout() gives a copy in another layout" : ""));
+                    name_of(layout) + (this->rank() == rank ? "; to_layout() returns a copy in another layout" : ""));
 }
 
 // Axes of extent 1 do not move a byte: a (N, C, 1, 1) tensor lies in both layouts.

@@ -93,7 +93,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE nn::Value ExactForward::operator()(Autograd& autograd, std::span<const nn::Value> inputs) {
     if (&autograd.model() != static_cast<const graph::GraphModule*>(&model_))
-        throw Error("ExactForward: the Autograd, or the Trainer, is that of another model");
+        throw Error("ExactForward: the Autograd, or the Trainer, belongs to another model");
     check_dropout();
     simulation_.reset();
     model_.forward(nn::Arguments(inputs));

@@ -271,8 +271,8 @@ INTQ_INLINE void Trainer::run_batch(std::span<const Tensor> inputs, std::span<co
 INTQ_INLINE void Trainer::check_finite(const Loss& loss) const {
     if (std::isfinite(loss.value)) return;
     const std::string node = autograd_.first_non_finite();
-    throw Error("the loss is not finite; " +
-                (node.empty() ? "the values of all nodes are" : "the first value that is not is that of " + node));
+    throw Error("the loss is not finite; " + (node.empty() ? "the values of all nodes are"
+                                                           : "the first value that is not is the output of " + node));
 }
 
 INTQ_INLINE void Trainer::check_finite(const Gradients& gradients) {

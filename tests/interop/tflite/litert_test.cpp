@@ -321,7 +321,7 @@ TEST_CASE("TFLite models of real numbers become graphs that give LiteRT's number
 TEST_CASE("What a program cannot compute with LiteRT's bytes is refused by the operator's name and with its reason") {
     check_refusals(stored());
     CHECK_THAT(refusal(stored() / "sums_int16.tflite", program::best_table<target::fp32>()),
-               Contains("needs kernels of the tflite family, given those of fp32"));
+               Contains("needs kernels of the tflite family, given kernels for fp32"));
 }
 
 TEST_CASE("An imported program goes through its file, and gives the same bytes") {

@@ -242,12 +242,11 @@ TEST_CASE("Wrong use of n-shadows is refused with what is wrong") {
     // bayes has no zero points, so it refuses what both layers are asked for.
     QConfig affine = int8;
     affine.output->options.observer_options.scheme = arith::QuantScheme::affine;
-    CHECK(
-        message_of<Error>([&] {
-            ns::prepare_n_shadows_model(*linear_relu_linear(), {x}, ns::QConfigMultiMapping().set_global({affine}),
-                                        test::scalar_table("bayes").policy());
-        }).find("no layer of the model gets a shadow; the reasons are those of `skipped`, such as _0: candidate 1: ") !=
-        std::string::npos);
+    CHECK(message_of<Error>([&] {
+              ns::prepare_n_shadows_model(*linear_relu_linear(), {x}, ns::QConfigMultiMapping().set_global({affine}),
+                                          test::scalar_table("bayes").policy());
+          }).find("no layer of the model gets a shadow; the reasons are in `skipped`, such as _0: candidate 1: ") !=
+          std::string::npos);
     CHECK(message_of<Error>([&] { ns::convert_n_shadows_model(nullptr, table); }) ==
           "convert_n_shadows_model: the model is null");
     const auto training = linear_relu_linear();

@@ -426,5 +426,5 @@ TEST_CASE("A chunk that stays in float is simulated: its pieces, and the tuple a
         CHECK(same_bytes(simulated[i + 1].contiguous(), pieces.tuple()[i].tensor().contiguous()));
     CHECK_FALSE(simulation.value_of("chunk").has_value());
     CHECK(test::message_of<Error>([&] { simulation.codes_of("chunk"); }) ==
-          "the simulation: %chunk stays in float and gives a tuple");
+          "the simulation: %chunk stays in float and returns a tuple");
 }

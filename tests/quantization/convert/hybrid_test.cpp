@@ -332,16 +332,16 @@ TEST_CASE("A from_observed that gives no module is refused by the name of its mo
     ConvertCustomConfig config;
     config.observed_to_quantized_custom_module_class[QuantType::static_]["ObservedMagnitude"] = nothing;
     CHECK(message_of<Error>([&] { convert_fx(*observed, config); }) ==
-          "convert: %magnitude (ObservedMagnitude): its from_observed gave no module");
+          "convert: %magnitude (ObservedMagnitude): its from_observed returned no module");
     CHECK(message_of<Error>([&] { convert(eager_observed, table, {.custom = config}); }) ==
-          "convert: magnitude (ObservedMagnitude): its from_observed gave no module");
+          "convert: magnitude (ObservedMagnitude): its from_observed returned no module");
     for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only}) {
         config = {};
         config.observed_to_quantized_custom_module_class[mode]["Magnitude"] = nothing;
         CHECK(message_of<Error>([&] { convert_fx(*in_float, config); }) ==
-              "convert: %magnitude (Magnitude): its from_observed gave no module");
+              "convert: %magnitude (Magnitude): its from_observed returned no module");
         CHECK(message_of<Error>([&] { convert(eager_in_float, table, {.custom = config}); }) ==
-              "convert: magnitude (Magnitude): its from_observed gave no module");
+              "convert: magnitude (Magnitude): its from_observed returned no module");
     }
     // In place, what throws leaves the float module.
     CHECK_THROWS_AS(prepare_calibration(model, get_default_qconfig_mapping().set_module_name("conv3", std::nullopt),

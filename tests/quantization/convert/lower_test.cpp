@@ -212,11 +212,11 @@ TEST_CASE("Kernels of another target are refused") {
     test::ResidualNet model(4);
     const intq::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);
     CHECK(message_of<Error>([&] { lower(convert(model, "bayes", x), table_of("meta")); }) ==
-          "lower: the model was converted for the target bayes, the kernels are those of meta");
+          "lower: the model was converted for the target bayes, the kernels are for meta");
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table_of("bayes").policy());
     calibrate(*prepared, x, 2);
     CHECK(message_of<Error>([&] { ExactSimulation(*prepared, table_of("meta"), 2); }) ==
-          "lower: the model was converted for the target bayes, the kernels are those of meta");
+          "lower: the model was converted for the target bayes, the kernels are for meta");
 }
 
 TEST_CASE("A model of several inputs and outputs gives all of them; a run of one tensor refuses it") {
@@ -237,7 +237,7 @@ TEST_CASE("A model of several inputs and outputs gives all of them; a run of one
     REQUIRE(outputs.size() == 2);
     for (std::size_t i = 0; i < 2; ++i)
         CHECK(test::largest_difference(outputs[i], expected.tuple()[i].tensor()) < 0.02);
-    const std::string refused = " gives 2 outputs; run it on a span of inputs, which gives all of them";
+    const std::string refused = " has 2 outputs; run it on a span of inputs, which returns all of them";
     CHECK(message_of<Error>([&] { lowered.run(x); }) == "the model" + refused);
     CHECK(message_of<Error>([&] { lowered.program().run(x); }) == "the program" + refused);
     CHECK(message_of<Error>([&] { HybridModel(quantized, table_of("bayes"), 2).run(x); }) ==
@@ -294,7 +294,7 @@ TEST_CASE("A converted model gives a value as often as the model does, also an a
         all(HybridModel(quantized, table_of("fp32"), 2).run({&x, 1}));
         all(ExactSimulation(*prepared, table_of("fp32"), 3).run({&x, 1}));
         if (count > 1) {
-            const std::string sentence = "the model gives " + std::to_string(count) + " outputs; run it on a span";
+            const std::string sentence = "the model has " + std::to_string(count) + " outputs; run it on a span";
             CHECK(message_of<Error>([&] { lowered.run(x); }).find(sentence) == 0);
         }
     };

@@ -412,7 +412,7 @@ TEST_CASE("Prepare's refusals name the node and quote the rows of the target") {
     enum { fp32, tflite, single_rounding, bernoulli2, bayes, meta };
     CHECK(
         refusal(named("mul of lower rank"), bayes) ==
-        "prepare: %mul (mul): mul needs operands of one rank, with extents that are equal or 1 behind the first, given "
+        "prepare: %mul (mul): mul needs operands of one rank, with extents that are equal or 1 after the first, given "
         "(1, 1, 3, 4) and (1, 3, 4); the rows of bayes for mul: int8 -> int8, int16 -> int16");
     CHECK(refusal(named("adaptive_avg_pool2d 3 x 3"), bernoulli2)
               .find("has windows of different size; only even splits have an integer form; the rows of bernoulli2 for "
@@ -423,8 +423,9 @@ TEST_CASE("Prepare's refusals name the node and quote the rows of the target") {
     const auto blind = [&](const char* name, std::size_t target, DType dtype = DType::int8) {
         return refusal(named(name), target, dtype, false);
     };
-    CHECK(blind("cat along 0", bayes)
-              .find("prepare: %cat (cat): a program keeps axis 0, that of the samples; a cat along it") == 0);
+    CHECK(
+        blind("cat along 0", bayes).find("prepare: %cat (cat): a program keeps axis 0, the samples; a cat along it") ==
+        0);
     CHECK(blind("mean of channels", meta)
               .find("prepare: %mean (mean): a mean has an integer form over height and width") == 0);
     CHECK(blind("avg_pool2d padded", tflite) == blind("avg_pool2d", tflite));  // neither is
@@ -479,7 +480,7 @@ TEST_CASE("Prepare's refusals name the node and quote the rows of the target") {
     for (const double fill : {nan, infinity})
         CHECK(refused("pad", [&](const nn::Value& x) {
                   return nn::pad(x, {1, 1}, fill);
-              }).find("has no integer form, because no code stands for it") != std::string::npos);
+              }).find("has no integer form, because no code represents it") != std::string::npos);
     CHECK(blind("softmax along 0", bayes).find("prepare: %softmax (softmax): ") == 0);
     CHECK(blind("softmax inside", bayes, DType::int16).find("; the rows of bayes for softmax: int8 -> int8") !=
           std::string::npos);

@@ -159,7 +159,7 @@ TEST_CASE("Names in braces are one list, lists in braces are several, however ma
     CHECK(sizes == std::vector<std::size_t>{1, 1, 1, 1});
     CHECK(message_of<Error>([&] {
               fuse_modules(model, {"conv1", {"conv2", "bn2"}});
-          }) == "fuse_modules: either names or lists of names are needed; \"conv1\" stands beside a list");
+          }) == "fuse_modules: either names or lists of names are needed; \"conv1\" is beside a list");
 }
 
 TEST_CASE("A fused add without a relu has no add_relu") {

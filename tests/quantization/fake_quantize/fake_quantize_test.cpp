@@ -144,13 +144,12 @@ TEST_CASE("A grid that is not the quantizer's own is refused, says what differs,
     CHECK(refusal(each, grid) ==
           "FakeQuantize::set_qparams: the grid is per channel of axis 1, the quantizer per channel of axis 0");
     CHECK(refusal(one, OwnedQParams::per_tensor(0.1f, DType::int16)) ==
-          "FakeQuantize::set_qparams: the codes of the grid are int16 from -32768 to 32767, those of the quantizer "
+          "FakeQuantize::set_qparams: the grid's codes are int16 from -32768 to 32767, the quantizer's "
           "int8 from -128 to 127");
     grid = OwnedQParams::per_tensor(0.1f, DType::int8);
     grid.quant_min = -8;
     grid.quant_max = 7;
-    CHECK(refusal(one, grid).find("int8 from -8 to 7, those of the quantizer int8 from -128 to 127") !=
-          std::string::npos);
+    CHECK(refusal(one, grid).find("int8 from -8 to 7, the quantizer's int8 from -128 to 127") != std::string::npos);
     grid = OwnedQParams::per_tensor(0.1f, DType::int8);
     grid.zero_points = {1, 2};
     CHECK(refusal(one, grid) == "FakeQuantize::set_qparams: the grid has 2 zero points for 1 scale");

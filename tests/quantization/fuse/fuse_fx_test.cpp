@@ -385,7 +385,7 @@ TEST_CASE("A batch norm of another number of channels than the layer before it i
         model->eval();
         CHECK(message_of<Error>([&] { fuse_fx(*model); }) == "fuse: conv2d-batch_norm2d of %conv: BatchNorm2d of " +
                                                                  std::to_string(channels) +
-                                                                 " channels behind Conv2d of 3");
+                                                                 " channels after Conv2d of 3");
     }
 }
 

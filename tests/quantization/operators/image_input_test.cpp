@@ -173,7 +173,7 @@ TEST_CASE("What an image input does not fit is refused by name") {
 
     QuantizedGraph changed = quantized;
     changed.outputs.push_back(changed.inputs[0]);
-    CHECK(refusal(changed, image_net()).find("gives it back as an output") != std::string::npos);
+    CHECK(refusal(changed, image_net()).find("returns it as an output") != std::string::npos);
     changed = quantized;
     changed.nodes.push_back(changed.nodes[0]);
     REQUIRE(changed.nodes[0].inputs[0] == changed.inputs[0]);

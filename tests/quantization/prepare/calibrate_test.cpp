@@ -150,7 +150,7 @@ TEST_CASE("A state that is damaged or another model's is refused, and the model 
     CHECK(has(refusal([&](auto& c) { array(c, "prepared_input_shapes").bytes[15] = std::byte{128}; }),  // rank < 0
               "row 0 is not the shape of an input"));
     CHECK(has(refusal([&](auto& c) { array(c, "prepared_input_shapes") = array(c, "min_val"); }),
-              "is not that of a model with as many inputs"));
+              "does not fit a model with as many inputs"));
     CHECK(has(refusal([](auto& c) { c.arrays.pop_back(); }), "only one is there"));
     CHECK(has(refusal([](auto& c) { c.metadata["batches"] = "18446744073709551615"; }),
               "the number of batches is 18446744073709551615, expected at most"));
@@ -255,8 +255,8 @@ TEST_CASE("Other methods are read without another pass, cliffs and quantizers wi
     const CalibrationReport report = calibrate(*cliff, std::vector<intq::Tensor>{outliers});
     REQUIRE(!report.cliffs.empty());
     CHECK(report.cliffs[0].quantizer == "activation_post_process_0");
-    CHECK(has(to_string(report), "activation_post_process_0 (behind quant), channel 0: the range ["));
-    CHECK(has(to_string(report), "stands on a cliff"));
+    CHECK(has(to_string(report), "activation_post_process_0 (after quant), channel 0: the range ["));
+    CHECK(has(to_string(report), "is on a cliff"));
     CHECK(report.unseen.empty());
 
     // A tail in which no percentile stands out: not a cliff, and named nevertheless.

@@ -62,8 +62,7 @@ TEST_CASE("A quantizer to which all data was one number is named: samples of zer
             REQUIRE(report.constants.size() == 2);
             CHECK(report.constants[0].quantizer == "activation_post_process_0");
             CHECK(report.constants[0].value == value);
-            CHECK_THAT(to_string(report),
-                       Contains("activation_post_process_0 (behind quant): all data was the number"));
+            CHECK_THAT(to_string(report), Contains("activation_post_process_0 (after quant): all data was the number"));
         }
     }
 }
@@ -90,7 +89,7 @@ TEST_CASE("A percentile whose range keeps little of the data's is named, whateve
         }
         CHECK(is_named == c.keeps_little);
         if (!is_named) continue;
-        CHECK_THAT(to_string(report), Contains("activation_post_process_0 (behind quant), channel 0: the range [") &&
+        CHECK_THAT(to_string(report), Contains("activation_post_process_0 (after quant), channel 0: the range [") &&
                                           Contains(" % of the range of its data, and its squared error is"));
         CHECK_THAT(to_string(report), !Contains("keeps 0 %"));
     }

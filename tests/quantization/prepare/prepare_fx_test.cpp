@@ -326,7 +326,7 @@ TEST_CASE("Without stubs: an error in horizon mode with the ways out, quantizers
                    [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", m.call("quant", x[0])); });
     CHECK(message_of<Error>([&] {
               prepare(*simple, bayes);
-          }).find("the output %activation_post_process_1 is quantized: put a DeQuantStub behind it") !=
+          }).find("the output %activation_post_process_1 is quantized: put a DeQuantStub after it") !=
           std::string::npos);
 
     const auto torch = prepare(*model, bayes, DType::int8, torch_mode());
@@ -686,7 +686,7 @@ TEST_CASE("A mapping or a model of which nothing would be quantized is an error 
     const auto pools = make_model({{"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))}},
                                   [](test::LambdaModel& m, nn::Arguments x) { return m.call("pool", x[0]); });
     CHECK(message_of<Error>([&] { prepare(*pools, bayes); }) ==
-          "prepare: %x (placeholder): no QuantStub takes it, and nothing would be quantized; put one behind it, or "
+          "prepare: %x (placeholder): no QuantStub takes it, and nothing would be quantized; put one after it, or "
           "call add_stubs()");
 }
 

@@ -176,7 +176,7 @@ INTQ_INLINE OperatorErrorSplit measure(const ErrorTensors& tensors, const Analys
     for (const float value : tensors.baseline.flat<float>())
         signal += static_cast<double>(value) * static_cast<double>(value);
     if (!std::isfinite(total) || !std::isfinite(signal))
-        throw Error("split_error: " + op.mod_name, "it gives NaN or infinity on this case");
+        throw Error("split_error: " + op.mod_name, "it produces NaN or infinity on this case");
     split.signal = std::sqrt(signal);
     split.total = std::sqrt(total);
     for (std::size_t k = 0; k < error_part_count; ++k) {

@@ -182,7 +182,7 @@ public:
             find_saturation();
         }
         if (findings_.empty())
-            say(Cause::too_few_codes, "its values show nothing unusual, and their rounding is what the output feels");
+            say(Cause::too_few_codes, "its values show nothing unusual; the output is sensitive to their rounding");
         return std::move(findings_);
     }
 
@@ -288,7 +288,7 @@ private:
             if (width == widths.end() || one_.readers.size() != 1) continue;
             if (all_.magnitude() < cause_limits::saturating * width->second) continue;
             say(Cause::saturating_layer, "its values reach from " + ends() + ", and " + reader +
-                                             " behind it is flat beyond " + in_short(width->second));
+                                             " after it is flat beyond " + in_short(width->second));
         }
     }
 
@@ -299,7 +299,7 @@ private:
             return;
         const double along_own = distance_to(own), along_other = distance_to(other);
         if (along_other < 0.25 * along_own)
-            say(Cause::wrong_axis, "its scales are those of axis " + std::to_string(other) +
+            say(Cause::wrong_axis, "its scales are along axis " + std::to_string(other) +
                                        " of the weight, and its output channels lie on axis " + std::to_string(own));
     }
 

@@ -56,7 +56,7 @@ public:
 
     void run() {
         if (!all_finite()) {
-            say("inf/nan output", "check whether the float model gives it, too, and which input makes it");
+            say("inf/nan output", "check whether the float model produces it, too, and which input causes it");
             return;
         }
         check_sign();

@@ -89,7 +89,7 @@ INTQ_INLINE OutputMetric output_metric(const std::string& name) {
     }
     if (name == "custom")
         throw Error(
-            "the metric \"custom\" is a function of yours, and there is none: auto_find_bad_case() takes it as "
+            "the metric \"custom\" is a function of yours, and none was given: auto_find_bad_case() takes it as "
             "custom_metric_func, of the two tensors of an output; elsewhere the metrics are " +
             names);
     throw Error("there is no metric \"" + name + "\"; the metrics are " + names);
@@ -109,7 +109,7 @@ INTQ_INLINE void check_no_nan(const nn::Named<Tensor>& output, const char* whose
     if (std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); }))
         throw Error(std::string("the output ") + output.name + " of the " + whose + " model",
                     "it holds NaN, and no metric says how bad that is; set_bad_case() takes these inputs, and "
-                    "compare_per_layer() names the first layer that gives NaN");
+                    "compare_per_layer() names the first layer that produces NaN");
 }
 
 }  // namespace detail
@@ -136,8 +136,7 @@ INTQ_INLINE double compare_outputs(const nn::Value& baseline, const nn::Value& a
         detail::check_no_nan(y[i], "analysed");
         if (x[i].value.size() != y[i].value.size())
             throw Error("the models do not correspond: the output " + x[i].name + " of the baseline is " +
-                        to_string(x[i].value.shape()) + ", that of the analysed model " +
-                        to_string(y[i].value.shape()));
+                        to_string(x[i].value.shape()) + ", the analysed model's " + to_string(y[i].value.shape()));
         const double value = metric.of(x[i].value, y[i].value);
         if (std::isnan(value)) throw Error("the output " + x[i].name, "its " + metric.name + " is NaN");
         if (!any || metric.is_worse(value, worst)) worst = value;

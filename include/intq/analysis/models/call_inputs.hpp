@@ -165,8 +165,8 @@ INTQ_INLINE void CallInputs::save(const std::filesystem::path& path) const {
     for (const auto& [name, value] : named_)
         if (name.empty() || name.find('/') != std::string::npos)
             throw Error(path.string(), "the name " + in_quotes(name) +
-                                           " of an input is empty or has a \"/\", which stands "
-                                           "between the parts of a tuple here");
+                                           " of an input is empty or has a \"/\", which separates "
+                                           "the parts of a tuple here");
     for (std::size_t i = 0; i < values_.size(); ++i) detail::add_arrays(std::to_string(i), values_[i], content);
     for (const auto& [name, value] : named_) detail::add_arrays(name, value, content);
     io::write_safetensors(path, content);

@@ -63,7 +63,7 @@ INTQ_INLINE Model export_model(nn::Module& model, std::span<const Tensor> args, 
         if (quantized->quantized() != nullptr) return export_quantized(*quantized->quantized(), options);
         throw Error(
             "export_to_onnx: this QuantizedModel was made of a program alone, whose scales and weights are packed; "
-            "export what convert_fx(prepared, kernels) gives, or the prepared model");
+            "export the result of convert_fx(prepared, kernels), or the prepared model");
     }
     return export_graph(*quantization::traced_clone(model), args, options);
 }

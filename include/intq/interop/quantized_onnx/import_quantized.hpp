@@ -147,7 +147,7 @@ private:
             const auto now = layer->weight().flat<float>(), then = weight.flat<float>();
             if (!std::equal(now.begin(), now.end(), then.begin(), then.end()))
                 throw Error("import_quantized: " + name,
-                            "a batch norm stands behind a weight that the file holds as codes, which is not supported");
+                            "a batch norm follows a weight that the file holds as codes, which is not supported");
         }
     }
 

@@ -127,7 +127,7 @@ public:
     ProgramImporter(const Model& model, const kernels::KernelTable& table, const ImportOptions& options)
         : model_(model), state_(model, options.limits, options.bounds, table, batch_of(model)) {
         if (!arith::takes_multipliers(table.policy().requantize))
-            throw Error(std::string("a TFLite model needs kernels of the tflite family, given those of ") +
+            throw Error(std::string("a TFLite model needs kernels of the tflite family, given kernels for ") +
                         table.policy().name);
     }
 
@@ -158,7 +158,7 @@ private:
         const FileTensor& first = model.tensors[static_cast<std::size_t>(model.inputs[0])];
         if (first.dims.empty() || first.dims[0] < 1)
             throw Error("the input " + in_quotes(first.name) + " has the shape " + describe_dims(first.dims) +
-                        ", expected one whose first axis is that of the samples");
+                        ", expected one whose first axis is the samples");
         return first.dims[0];
     }
 

@@ -107,9 +107,9 @@ void softmax(const X& x, const SoftmaxNumbers<typename X::value_type>& numbers, 
              const Executor& executor = serial) INTQ_NOEXCEPT {
     constexpr int row = detail::softmax_row<TargetType, typename X::value_type, typename Out::value_type>();
     if constexpr (TargetType::policy.softmax == arith::SoftmaxRule::requantized)
-        static_assert(row >= 0, "softmax: x must be int8 codes and out int16 codes; requantize() gives other types");
+        static_assert(row >= 0, "softmax: x must be int8 codes and out int16 codes; use requantize() for other types");
     else
-        static_assert(row >= 0, "softmax: int16 codes give int16 codes; out must be of that type");
+        static_assert(row >= 0, "softmax: out must be int16 codes for an x of int16 codes");
     INTQ_ASSERT(check_softmax<TargetType>(x, numbers, axis, out).ok());
     const detail::AxisRun run = detail::axis_run(x, axis);
     if (run.count == 0) return;

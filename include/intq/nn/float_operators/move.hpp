@@ -283,7 +283,7 @@ INTQ_INLINE Tensor cat(std::span<const Tensor> parts, int axis) {
         for (int i = 0; fits && i < shape.rank; ++i) fits = i == along || part.extent(i) == parts[0].extent(i);
         if (!fits)
             throw Error("cat: the parts have shapes " + to_string(parts[0].shape()) + " and " +
-                        to_string(part.shape()) + "; all extents but that of axis " + std::to_string(along) +
+                        to_string(part.shape()) + "; all extents except on axis " + std::to_string(along) +
                         " must be equal");
         if (part.dtype() != parts[0].dtype())
             throw Error(std::string("cat: the parts have the types ") + name_of(parts[0].dtype()) + " and " +

@@ -144,7 +144,7 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
     for (const Tensor* tensor : {&weight, &bias})
         if (tensor->defined() && tensor->size() != run)
             throw Error("layer_norm: weight and bias have the shape " + to_string(tensor->shape()) +
-                        ", which is not that of the last axes of " + to_string(x.shape()));
+                        ", which is not the shape of the last axes of " + to_string(x.shape()));
     x.expect_dtype("flat", DType::float32);
     if (detail::is_of_shapes(x, weight, bias)) return Tensor::of_shape(x.shape());
     const Tensor input = x.contiguous();

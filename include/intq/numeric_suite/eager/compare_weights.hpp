@@ -219,7 +219,7 @@ INTQ_INLINE WeightDict compare_weights(const nn::StateDict& float_dict, const nn
     });
     if (!has_codes)
         throw Error(
-            "compare_weights: the second dictionary holds no codes, so it is none of a quantized model; give "
+            "compare_weights: the second dictionary holds no codes, so it is not from a quantized model; give "
             "quantized_state_dict(*model) of the converted model, because its state_dict() has no weights");
     if (result.empty())
         throw Error(

@@ -209,7 +209,7 @@ INTQ_INLINE std::string describe_subgraph(const std::optional<NSSubgraph>& subgr
                                               const std::optional<NSSubgraph>& b, const SubgraphWalk& walk_b) {
     throw GraphMatchingException("the models do not correspond: " + describe_subgraph(a, walk_a) + " of model a and " +
                                  describe_subgraph(b, walk_b) + " of model b " +
-                                 (a && b ? "are different operators" : "stand in one place") +
+                                 (a && b ? "are different operators" : "are in the same place") +
                                  ". Of a model whose operators the other one has fused, give the fused one (fuse_fx "
                                  "for the same target); a type "
                                  "of your own gets its counterpart by add_op_to_sets_of_related_ops()");

@@ -161,7 +161,7 @@ public:
         for (const Chain& layer : layers_of(model_, target_)) add(layer);
         if (shadows_ == 0)
             throw Error(
-                "prepare_n_shadows_model: no layer of the model gets a shadow; the reasons are those of "
+                "prepare_n_shadows_model: no layer of the model gets a shadow; the reasons are in "
                 "`skipped`" +
                 (reasons_.empty() ? "" : ", such as " + reasons_.front()));
     }
@@ -189,7 +189,7 @@ private:
         if (std::none_of(candidates.begin(), candidates.end(), [](const auto& qconfig) { return bool(qconfig); }))
             return skip(*layer.front(), "no candidate has a qconfig for it");
         for (const graph::Node* node : layer)
-            if (node->outputs().size() != 1) return skip(*layer.front(), "it gives several values");
+            if (node->outputs().size() != 1) return skip(*layer.front(), "it returns several values");
         const LayerModel alone = model_of_layer(model_, layer);
         std::vector<Tensor> inputs;
         for (const graph::Argument& input : alone.inputs) {

@@ -154,7 +154,8 @@ private:
             return "it is not known whether its input is real values or codes (node_type_to_io_type_map)";
         if (of_a == IOType::int8 && of_b == IOType::fp32 && step_of(*pair.a.start_node, a_) == nullptr)
             return "the scale of its input in model a is not known";
-        return can_be_copied(pair.a) ? "" : "its layer in model a reads what other layers give besides its first input";
+        return can_be_copied(pair.a) ? ""
+                                     : "its layer in model a reads outputs of other layers besides its first input";
     }
 
     IOType input_type(const graph::Node& start, nn::Module& root) const {

@@ -124,7 +124,7 @@ INTQ_INLINE const kernels::KernelTable& best_table(const arith::PolicyRecord& ta
         }
         known += (known.empty() ? "" : ", ") + std::string(table->policy().name);
     }
-    throw Error(std::string("the target ") + target.name + " has no kernels in this program, which holds those of " +
+    throw Error(std::string("the target ") + target.name + " has no kernels in this program, which holds kernels for " +
                 known + "; " + own_table);
 }
 

@@ -225,7 +225,8 @@ INTQ_INLINE Tensor ExactSimulation::codes_of(const std::string& node) const {
                     nearest_names(node, names));
     }
     const nn::Value& value = values_.at(static_cast<std::size_t>(found->second));
-    if (!value.is_tensor()) throw Error("the simulation: %" + node + " stays in float and gives " + value.kind_name());
+    if (!value.is_tensor())
+        throw Error("the simulation: %" + node + " stays in float and returns " + value.kind_name());
     return value.tensor();
 }
 

@@ -129,7 +129,7 @@ INTQ_INLINE Explanation explain(const QuantizedGraph& quantized, const kernels::
         if (node.as<FloatStep>() != nullptr) {
             step.kernel = "float";
             step.is_fallback = true;
-            step.reason = "its input is real: it follows a step in float, or stands outside of the stubs";
+            step.reason = "its input is real: it follows a step in float, or is outside the stubs";
             if (report != nullptr)
                 for (const FloatFallback& fallback : report->fallbacks)
                     if (fallback.node == node.name) step.reason = fallback.reason;

@@ -90,8 +90,8 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executor) const {
     const std::vector<Tensor> outputs = run(std::span<const Tensor>(&input, 1), executor);
     if (outputs.size() == 1) return outputs.front();
-    throw Error("HybridModel: the model gives " + std::to_string(outputs.size()) +
-                " outputs; run it on a span of inputs, which gives all of them");
+    throw Error("HybridModel: the model has " + std::to_string(outputs.size()) +
+                " outputs; run it on a span of inputs, which returns all of them");
 }
 
 INTQ_INLINE void check_deployable(const QuantizedGraph& quantized) {

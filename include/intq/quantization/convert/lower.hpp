@@ -129,8 +129,8 @@ INTQ_INLINE Tensor LoweredModel::run(const Tensor& images, const Executor& execu
                                      runtime::InstructionHook hook) const {
     const std::vector<Tensor> outputs = run(std::span<const Tensor>(&images, 1), executor, hook);
     if (outputs.size() == 1) return outputs.front();
-    throw Error("the model gives " + std::to_string(outputs.size()) +
-                " outputs; run it on a span of inputs, which gives all of them");
+    throw Error("the model has " + std::to_string(outputs.size()) +
+                " outputs; run it on a span of inputs, which returns all of them");
 }
 
 INTQ_INLINE std::vector<Tensor> LoweredModel::run(std::span<const Tensor> inputs, const Executor& executor,
@@ -156,7 +156,7 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
                     throw Error("lower: " + node.layer() + " (" + node.type + ")",
                                 "it reads \"" + quantized.tensor(input).name +
                                     "\", which stays in float; a program executes integers only, so operators in float "
-                                    "may stand at the end of a model alone");
+                                    "may only be at the end of a model");
             continue;
         }
         tail.nodes.push_back(node);
@@ -170,10 +170,9 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
     const bool is_behind = std::all_of(quantized.outputs.begin(), quantized.outputs.end(),
                                        [&](int output) { return made.count(output) != 0 || read.count(output) != 0; });
     if (read.size() != 1 || reads_inputs || !is_behind)
-        throw Error(
-            "lower: " + tail.nodes[0].layer() + " (" + tail.nodes[0].type + ")",
-            "it stays in float, and the operators in float do not stand between one output of the program and the "
-            "outputs of the model; a program executes integers only");
+        throw Error("lower: " + tail.nodes[0].layer() + " (" + tail.nodes[0].type + ")",
+                    "it stays in float, and the operators in float are not between one output of the program and the "
+                    "outputs of the model; a program executes integers only");
     tail.target = quantized.target;
     tail.tensors = quantized.tensors;
     tail.inputs.assign(read.begin(), read.end());
@@ -193,7 +192,7 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
     std::vector<std::int32_t> results;
     for (const int output : outputs) {
         if (std::find(quantized.inputs.begin(), quantized.inputs.end(), output) != quantized.inputs.end())
-            throw Error("lower: the model gives its input back; there is nothing to execute");
+            throw Error("lower: the model returns its input; there is nothing to execute");
         results.push_back(lowering.output(output));
     }
     for (std::size_t i = 0; i < quantized.tensors.size(); ++i)

@@ -180,7 +180,7 @@ INTQ_INLINE nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::
         throw Error("convert: the model is not prepared; call prepare_calibration() or prepare_qat()");
     if (std::string_view(table.policy().name) != target->name)
         throw Error(std::string("convert: the model was prepared for the target ") + target->name +
-                    ", the kernels are those of " + table.policy().name);
+                    ", the kernels are for " + table.policy().name);
     for (const std::string& name : options.custom.preserved_attributes) prepared->property(name);
     std::set<std::string> types;
     nn::for_each_module(*prepared,

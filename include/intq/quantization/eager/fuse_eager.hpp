@@ -180,8 +180,7 @@ INTQ_INLINE nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::
     for (const std::size_t first : {std::size_t{0}, std::size_t{1}})
         if (detail::is_same_value(arguments[first], input))
             return call("layer", arguments[first], arguments[1 - first]);
-    throw Error(
-        "a fused add: neither operand is what the fused layer was called with; something else stands between them");
+    throw Error("a fused add: neither operand is what the fused layer was called with; something else is between them");
 }
 
 namespace detail {
@@ -255,7 +254,7 @@ INTQ_INLINE std::optional<std::vector<nn::ModulePtr>> fused_list(const std::vect
     if (own != custom.additional_fuser_method_mapping.end()) {
         const nn::ModulePtr fused = own->second(modules);
         if (fused == nullptr)
-            throw Error("fuse_modules: the fuser method of " + modules[0]->type_name() + " gave null");
+            throw Error("fuse_modules: the fuser method of " + modules[0]->type_name() + " returned null");
         return with_identities(fused, 0, modules.size());
     }
     if (fuser) return fuser(modules);
@@ -277,7 +276,7 @@ INTQ_INLINE void fuse_list(Replacements& done, const std::vector<std::string>& n
     if (!list) return;
     const std::vector<nn::ModulePtr>& fused = *list;
     if (fused.size() != modules.size())
-        throw Error("fuse_modules: the fuser gave " + std::to_string(fused.size()) + " modules for " +
+        throw Error("fuse_modules: the fuser returned " + std::to_string(fused.size()) + " modules for " +
                     std::to_string(modules.size()));
     for (std::size_t i = 0; i < names.size(); ++i) {
         nn::Module* layer = fused[i].get();
@@ -308,7 +307,7 @@ INTQ_INLINE ModulesToFuse::ModulesToFuse(std::initializer_list<Item> items) {
     }
     if (!single.empty() && !lists_.empty())
         throw Error("fuse_modules: either names or lists of names are needed; \"" + single.front() +
-                    "\" stands beside a list");
+                    "\" is beside a list");
     if (!single.empty()) lists_.push_back(std::move(single));
 }
 

@@ -312,7 +312,7 @@ private:
         const nn::ModulePtr with_qconfig = module->copy();
         set_qconfig(*with_qconfig, choice.qconfig());
         const nn::ModulePtr made = make(*with_qconfig);
-        if (made == nullptr) throw Error(name, "the mapping of " + module->type_name() + " gave no module");
+        if (made == nullptr) throw Error(name, "the mapping of " + module->type_name() + " returned no module");
         made->train(module->training());
         mapping_.mark_used(choice.first);
         if (dynamic_cast<PreparedWeight*>(made.get()) != nullptr) return observed(name, made, choice);

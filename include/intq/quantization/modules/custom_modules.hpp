@@ -77,7 +77,7 @@ INTQ_INLINE nn::ModulePtr observed_custom(const nn::Module& module, const Prepar
     const auto row = mode->second.find(module.type_name());
     if (row == mode->second.end()) return nullptr;
     const nn::ModulePtr observed = row->second(module);
-    if (observed == nullptr) throw Error("from_float of " + module.type_name() + " gave no module");
+    if (observed == nullptr) throw Error("from_float of " + module.type_name() + " returned no module");
     if (!observed->is_leaf())
         throw Error("the observed custom module " + observed->type_name() + " must be a leaf: make it an nn::Leaf");
     observed->set_attribute("observed_custom_module", true);
@@ -106,7 +106,7 @@ INTQ_INLINE nn::ModulePtr quantized_custom(const std::string& where, const FromO
                                            const OwnedQParams& output) {
     if (make == nullptr) throw Error(where, "its from_observed is no function");
     nn::ModulePtr quantized = make(module, output);
-    if (quantized == nullptr) throw Error(where, "its from_observed gave no module");
+    if (quantized == nullptr) throw Error(where, "its from_observed returned no module");
     return quantized;
 }
 
@@ -124,7 +124,7 @@ INTQ_INLINE nn::Value QuantizedCustomModule::forward(nn::Arguments arguments) {
     const Tensor y = child("module")->dispatch("forward", arguments.values()).tensor();
     if (y.dtype() == DType::float32) return quantize(y, output_, rule_);
     if (!y.qparams() || !(*y.qparams() == output_))
-        throw Error(type_name(), "a quantized custom module gives real values, or codes of its output's qparams");
+        throw Error(type_name(), "a quantized custom module returns real values, or codes of its output's qparams");
     return y;
 }
 

@@ -49,7 +49,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
     if (norm.options().num_features != layer.out_channels())
-        throw Error(norm.type_name() + " of " + std::to_string(norm.options().num_features) + " channels behind " +
+        throw Error(norm.type_name() + " of " + std::to_string(norm.options().num_features) + " channels after " +
                     layer.type_name() + " of " + std::to_string(layer.out_channels()));
     const Tensor old_weight = layer.weight().contiguous(), old_bias = layer.bias();
     Tensor weight = Tensor::empty(old_weight.shape()), bias = Tensor::empty(Shape(layer.out_channels()));

@@ -112,8 +112,7 @@ INTQ_INLINE Shape check_binary(program::ProgramBuilder& builder, OpKind op, std:
         shape[axis] = (std::max)(a.shape[axis], b.shape[axis]);
     if (!kernels::is_broadcast(a.shape, b.shape, shape))
         throw Error(layer.name, std::string(name_of(op)) + " needs operands of one rank, with extents that are equal " +
-                                    "or 1 behind the first, given " + to_string(a.shape) + " and " +
-                                    to_string(b.shape));
+                                    "or 1 after the first, given " + to_string(a.shape) + " and " + to_string(b.shape));
     if (a.dtype != b.dtype)
         throw Error(layer.name, std::string(name_of(op)) + " needs operands of one dtype, given " + name_of(a.dtype) +
                                     " and " + name_of(b.dtype));

@@ -107,7 +107,7 @@ INTQ_INLINE void check_image_reader(const QuantizedGraph& quantized, int tensor,
             if (input == tensor) readers.push_back(&node);
     const auto called = [](const QuantizedNode& node) { return node.name + " (" + node.type + ")"; };
     if (std::count(quantized.outputs.begin(), quantized.outputs.end(), tensor) != 0)
-        refuse_image(name, "the model gives it back as an output, which pixels cannot be");
+        refuse_image(name, "the model returns it as an output, which pixels cannot be");
     if (readers.empty()) refuse_image(name, "nothing reads it");
     if (readers.size() > 1)
         refuse_image(name, "several operators read it, " + called(*readers[0]) + " and " + called(*readers[1]) +

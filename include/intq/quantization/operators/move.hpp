@@ -165,7 +165,7 @@ INTQ_INLINE std::vector<int> axes_in_order(int rank) {
 
 /// Codes of a sample stay in it.
 INTQ_INLINE void require_whole_samples(const StepRequest& request, std::optional<int> axis) {
-    if (axis == 0) throw request.error("a program keeps axis 0, that of the samples, whole");
+    if (axis == 0) throw request.error("a program keeps axis 0, the samples, whole");
 }
 
 INTQ_INLINE void check_slice(const StepRequest& request) {
@@ -234,7 +234,7 @@ INTQ_INLINE StepPtr make_item(const StepRequest& request) {
 }
 
 INTQ_INLINE void require_first_axis(const StepRequest& request, bool stays) {
-    if (!stays) throw request.error("a program keeps axis 0, that of the samples, in its place");
+    if (!stays) throw request.error("a program keeps axis 0, the samples, in its place");
 }
 
 INTQ_INLINE void check_permute(const StepRequest& request) {
@@ -272,8 +272,7 @@ INTQ_INLINE void check_reshape(const StepRequest& request) {
 INTQ_INLINE StepPtr make_reshape(const StepRequest& request) {
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
     if (out.rank < 1 || in[0] != out[0])
-        throw request.error("a program keeps axis 0, that of the samples, given " + to_string(in) + " to " +
-                            to_string(out));
+        throw request.error("a program keeps axis 0, the samples, given " + to_string(in) + " to " + to_string(out));
     return std::make_shared<ReshapeStep>(request.call, out);
 }
 
@@ -376,7 +375,7 @@ namespace operators {
 
 INTQ_INLINE void check_cat(const StepRequest& request) {
     if (request.known_axis(request.integer(1, 0)) == 0)
-        throw request.error("a program keeps axis 0, that of the samples; a cat along it has no integer form");
+        throw request.error("a program keeps axis 0, the samples; a cat along it has no integer form");
 }
 
 INTQ_INLINE StepPtr make_cat(const StepRequest& request) {
@@ -397,8 +396,7 @@ INTQ_INLINE void check_flatten(const StepRequest& request) {
     if (first && last && *first > *last)
         throw request.error("flatten: axis " + std::to_string(start) + " comes after axis " + std::to_string(end));
     if (first == 0 && last != 0)
-        throw request.error(
-            "a program keeps axis 0, that of the samples; a flatten from axis 0 on has no integer form");
+        throw request.error("a program keeps axis 0, the samples; a flatten from axis 0 on has no integer form");
 }
 
 INTQ_INLINE StepPtr make_flatten(const StepRequest& request) {

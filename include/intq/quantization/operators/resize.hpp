@@ -311,7 +311,7 @@ INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
     constexpr double mask = -std::numeric_limits<double>::infinity();
     if (const double value = pad_value(request); !std::isfinite(value) && value != mask)
         throw request.error("a pad with " + std::to_string(value) +
-                            " has no integer form, because no code stands for it");
+                            " has no integer form, because no code represents it");
 }
 
 INTQ_INLINE StepPtr make_pad(const StepRequest& request) {

@@ -362,7 +362,7 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
                 " batches are done\n";
     const auto named = [&](const std::string& quantizer) {
         const auto value = report.rounded.find(quantizer);
-        return value == report.rounded.end() ? quantizer : quantizer + " (behind " + value->second + ")";
+        return value == report.rounded.end() ? quantizer : quantizer + " (after " + value->second + ")";
     };
     for (const std::string& name : report.unseen) text += named(name) + ": saw no data; its scale is 1\n";
     for (const ConstantWarning& warning : report.constants)
@@ -385,7 +385,7 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
                     (cliff.whole_error > 0.0 ? std::to_string(cliff.error / cliff.whole_error) + " times" : "above") +
                     " that of the whole range\n";
         if (cliff.is_cliff())
-            text += subject + " stands on a cliff: with half as many values outside it is " + interval(cliff.wider) +
+            text += subject + " is on a cliff: with half as many values outside it is " + interval(cliff.wider) +
                     ", with twice as many " + interval(cliff.narrower) +
                     ", and the squared error changes by more than a factor of four\n";
     }

@@ -139,7 +139,7 @@ INTQ_INLINE Tensor loaded_shapes(nn::Module& model, const io::Safetensors& conte
         if (array.name != input_shapes_name) continue;
         const Tensor given = to_tensor(array.array, where + ": " + input_shapes_name);
         if (given.dtype() != own->dtype() || !(given.shape() == own->shape()))
-            throw Error(where, std::string(input_shapes_name) + " is not that of a model with as many inputs");
+            throw Error(where, std::string(input_shapes_name) + " does not fit a model with as many inputs");
         try {
             shapes_of_tensor(given);
         } catch (const Error& error) {

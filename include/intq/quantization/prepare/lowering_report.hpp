@@ -68,7 +68,7 @@ INTQ_INLINE LoweringReport lowering_report(const nn::Module& model, const QConfi
     for (const graph::Node* value : prepared->graph().output_node().inputs())
         if (value->op() == graph::Op::placeholder)
             detail::add_refusal(findings.refusals, *value, *prepared,
-                                "the model gives this input back; a program has nothing to execute for it");
+                                "the model returns this input; a program has nothing to execute for it");
     return {std::move(findings.refusals), std::move(findings.undecided)};
 }
 

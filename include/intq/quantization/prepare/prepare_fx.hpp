@@ -197,7 +197,7 @@ private:
         if (is_torch()) return;
         for (const graph::Node* input : graph_.placeholders())
             throw error(*input,
-                        "no QuantStub takes it, and nothing would be quantized; put one behind it, or call "
+                        "no QuantStub takes it, and nothing would be quantized; put one after it, or call "
                         "add_stubs()");
     }
 
@@ -229,7 +229,7 @@ private:
                     throw error(
                         node,
                         "the output %" + input->name() +
-                            " is quantized: put a DeQuantStub behind it, call add_stubs(), or use torch compatibility");
+                            " is quantized: put a DeQuantStub after it, call add_stubs(), or use torch compatibility");
         return real(node);
     }
 
@@ -332,7 +332,7 @@ private:
             throw error(node, "its qconfig has no output quantizer, and an accumulator takes relu, but no relu6");
         if (fusion.add && !target_.adds_in_accumulator())
             throw error(node, std::string("its qconfig has no output quantizer, but the target ") + target_.name +
-                                  (target_.fused_add ? " adds the operand of a fused add behind the accumulator"
+                                  (target_.fused_add ? " adds the operand of a fused add after the accumulator"
                                                      : " has no fused add; fuse for this target"));
     }
 
@@ -516,7 +516,7 @@ private:
     void ensure_codes(graph::Node& node, graph::Node& producer, const Config& asked, DType wanted) {
         const EdgeState state = states_.at(&producer);
         if (state.is_codes && state.dtype == DType::int32)
-            throw error(node, "%" + producer.name() + " gives its accumulator, which only a DeQuantStub can read");
+            throw error(node, "%" + producer.name() + " outputs its accumulator, which only a DeQuantStub can read");
         if (state.is_codes && (wanted == DType::none || wanted == state.dtype)) return;
         if (!state.is_codes && !is_torch() &&
             (state.origin->op() == graph::Op::placeholder || calls<nn::DeQuantStub>(*state.origin, model_)))

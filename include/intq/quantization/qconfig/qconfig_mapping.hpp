@@ -317,8 +317,9 @@ namespace detail {
 
 inline constexpr const char* takes_nothing =
     ", which takes no quantizer from it. A fused layer takes its quantizers from an entry for its own name. Without "
-    "one, it takes those of input and weight from its first member, and that of the output from its last. What only "
-    "moves or selects codes keeps the scale of its input";
+    "one, it takes the quantizers of input and weight from its first member, and the output's from its last. An "
+    "operator "
+    "that only moves or selects codes keeps the scale of its input";
 
 }  // namespace detail
 

@@ -126,12 +126,12 @@ INTQ_INLINE GradientContext::GradientContext(const FinishedCall& call, std::span
     : call_(call), gradients_(gradients), rows_(rows), wanted_(std::move(wanted)), inputs_(call.inputs.size()) {}
 
 INTQ_INLINE nn::Module& GradientContext::module() const {
-    if (call_.module == nullptr) throw Error("this gradient is that of a module, given a function");
+    if (call_.module == nullptr) throw Error("this gradient is for a module, given a function");
     return *call_.module;
 }
 
 INTQ_INLINE void GradientContext::throw_other_type() const {
-    throw Error("this gradient is not that of a module of type " + module().type_name());
+    throw Error("this gradient is not for a module of type " + module().type_name());
 }
 
 INTQ_INLINE nn::Value GradientContext::kept(std::string_view name) const {

@@ -171,7 +171,7 @@ namespace detail {
 
 INTQ_INLINE void check_same_shape(const std::string& mod_name, const Tensor& baseline, const Tensor& analysis) {
     if (baseline.shape() == analysis.shape()) return;
-    throw Error("the models do not correspond: " + mod_name + " gives " + to_string(baseline.shape()) +
+    throw Error("the models do not correspond: " + mod_name + " returns " + to_string(baseline.shape()) +
                 " in the baseline, and " + to_string(analysis.shape()) + " in the analysed model");
 }
 

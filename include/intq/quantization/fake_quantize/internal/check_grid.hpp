@@ -69,8 +69,8 @@ INTQ_INLINE void check_channels(const OwnedQParams& grid, int axis, std::size_t 
 
 INTQ_INLINE void check_codes(const OwnedQParams& grid, const ObserverOptions& own) {
     if (grid.dtype != own.dtype || grid.quant_min != own.lowest() || grid.quant_max != own.highest())
-        throw Error("the codes of the grid are " + codes_text(grid.dtype, grid.quant_min, grid.quant_max) +
-                    ", those of the quantizer " + codes_text(own.dtype, own.lowest(), own.highest()));
+        throw Error("the grid's codes are " + codes_text(grid.dtype, grid.quant_min, grid.quant_max) +
+                    ", the quantizer's " + codes_text(own.dtype, own.lowest(), own.highest()));
     if (!grid.zero_points.empty() && grid.zero_points.size() != grid.scales.size())
         throw Error("the grid has " + std::to_string(grid.zero_points.size()) + " zero points for " +
                     std::to_string(grid.scales.size()) + (grid.scales.size() == 1 ? " scale" : " scales"));

@@ -135,7 +135,7 @@ INTQ_INLINE Lowering::Lowering(const QuantizedGraph& quantized, const kernels::K
     : quantized_(quantized), builder_(table, max_batch), pixels_(find_image_inputs(quantized, images)) {
     if (std::string_view(table.policy().name) != quantized.target.name)
         throw Error(std::string("lower: the model was converted for the target ") + quantized.target.name +
-                    ", the kernels are those of " + table.policy().name);
+                    ", the kernels are for " + table.policy().name);
 }
 
 INTQ_INLINE program::LayerName Lowering::layer(const QuantizedNode& node) { return {node.layer(), node.type}; }

@@ -243,7 +243,7 @@ INTQ_INLINE std::string decided_by_scales(const StepPtr& step, const std::vector
     const int low = last_taken(least, -1), high = last_taken(most, 1);
     const auto limit = [&](const char* what, int exponent) {
         return std::string(what) + " about 2^" + std::to_string(exponent) +
-               (unit == 1.0f ? " times that of its inputs" : " steps of its accumulator");
+               (unit == 1.0f ? " times the scale of its inputs" : " steps of its accumulator");
     };
     std::string bounds;
     if (low != least) bounds = limit("at least", low);

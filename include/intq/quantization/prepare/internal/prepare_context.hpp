@@ -159,7 +159,7 @@ INTQ_INLINE PrepareContext::Config PrepareContext::config_of(const graph::Node& 
 
 INTQ_INLINE const QuantizerConfig& PrepareContext::output_of(const graph::Node& node, const QConfig& qconfig) const {
     if (qconfig.output) return *qconfig.output;
-    throw error(node, "its qconfig has no output quantizer; only conv and linear can give their accumulator");
+    throw error(node, "its qconfig has no output quantizer; only conv and linear can output their accumulator");
 }
 
 INTQ_INLINE arith::OperatorUse PrepareContext::use(const graph::Node& node, DType input, DType weight,

@@ -104,7 +104,7 @@ INTQ_INLINE void check_prepared_call(nn::Module& module, const nn::ModuleCall& c
     if (!place.computes_on_codes) {
         const bool is_converted = operands[0].dtype() != DType::float32;
         throw Error((is_converted ? "" : "prepare: ") + where,
-                    "it stays in float, and codes reach it: put a DeQuantStub before it, and a QuantStub behind it "
+                    "it stays in float, and codes reach it: put a DeQuantStub before it, and a QuantStub after it "
                     "where codes are needed again");
     }
     if (!place.is_new(kind_of_call(call, operands))) return;

@@ -471,8 +471,8 @@ INTQ_INLINE void NodeImport::note_layer(const std::string& name, const nn::Modul
     }
     if (noted.grid->is_per_channel()) {
         if (noted.grid->axis != detail::channel_axis_in_file(node_.op_type, transposes))
-            throw Error("the scales of its weight count axis " + std::to_string(noted.grid->axis) +
-                        ", which is not that of the output channels");
+            throw Error("the scales of its weight are along axis " + std::to_string(noted.grid->axis) +
+                        ", which is not the axis of the output channels");
         noted.grid->axis = layer->weight_channel_axis();
     }
     if (has_input(2) && find(2, "bias").constant != nullptr && !scales_bias) {

@@ -65,7 +65,7 @@ INTQ_INLINE std::vector<index_t> read_kernel(NodeImport& node, const FileTensor&
     const std::vector<index_t> kernel(weight.dims.begin() + 2, weight.dims.end());
     const auto given = node.integers("kernel_shape", {kernel.begin(), kernel.end()});
     if (!std::equal(given.begin(), given.end(), kernel.begin(), kernel.end()))
-        throw Error("kernel_shape " + describe_shape(given) + " is not that of the weight, " +
+        throw Error("kernel_shape " + describe_shape(given) + " differs from the weight's, " +
                     describe_shape(weight.dims));
     return kernel;
 }

@@ -264,7 +264,7 @@ INTQ_INLINE IndexRange range_of_indices(const FileTensor& indices, index_t exten
     const std::int64_t step = at.size() > 1 ? at[1] - at[0] : 1;
     for (std::size_t i = 1; i < at.size(); ++i)
         if (step == 0 || at[i] - at[i - 1] != step || (at[i] < 0) != (at[0] < 0))
-            throw Error("its indices do not lie at equal distances; supported are those of a slice");
+            throw Error("its indices are not evenly spaced; supported are the indices of a slice");
     std::int64_t stop = at.back() + (step > 0 ? 1 : -1);
     // Counted from the end, the end follows the last index; the front precedes index 0.
     if (step > 0 && stop == 0 && at[0] < 0) stop = (std::numeric_limits<std::int64_t>::max)();

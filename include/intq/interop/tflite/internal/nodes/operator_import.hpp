@@ -239,8 +239,7 @@ INTQ_INLINE Dims OperatorImport::batched(const FileTensor& tensor) const {
     if (dims.empty() || dims[0] != state_.batch) {
         if (state_.batch != 1)
             throw Error("the tensor " + in_quotes(tensor.name) + " of shape " + describe_dims(tensor.dims) +
-                        " does not keep axis 0, that of the " + std::to_string(state_.batch) +
-                        " samples, as a program does");
+                        " does not keep axis 0, the " + std::to_string(state_.batch) + " samples, as a program does");
         dims.insert(dims.begin(), 1);
     }
     if (dims.size() > static_cast<std::size_t>(max_rank))
@@ -390,7 +389,7 @@ INTQ_INLINE void OperatorImport::set(std::int32_t tensor, Dims dims) {
     const FileTensor& file = output();
     const kernels::ArenaTensor& made = builder().at(tensor);
     if (made.dtype != file.dtype)
-        throw Error("the file gives its output " + describe_type(file) + ", and it makes " + name_of(made.dtype));
+        throw Error("in the file its output is " + describe_type(file) + ", but it produces " + name_of(made.dtype));
     // An axis of one sample may be left out.
     const auto bare = [](Dims from) {
         from.erase(from.begin(), std::find_if(from.begin(), from.end(), [](index_t extent) { return extent != 1; }));
@@ -398,7 +397,7 @@ INTQ_INLINE void OperatorImport::set(std::int32_t tensor, Dims dims) {
     };
     const Dims expected = output_dims();
     if (made.shape.size() != count_of(dims) || bare(dims) != bare(expected))
-        throw Error("the file gives its output the shape " + describe_dims(file.dims) + ", and it makes " +
+        throw Error("in the file its output has the shape " + describe_dims(file.dims) + ", but it produces " +
                     describe_dims(dims));
     if (state_.bounds.find(file.name) != state_.bounds.end()) {
         // Bounds belong to the tensor of their name, so a reshape, which only reads another tensor, writes it here.

@@ -76,7 +76,7 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE bool is_same(const io::FlatTable& options, int field) {
     const auto rule = options.number<std::int8_t>(field, 0);
     if (rule != 0 && rule != static_cast<std::int8_t>(PaddingRule::valid))
-        throw Error("the padding " + std::to_string(rule) + " is none of SAME and VALID");
+        throw Error("the padding " + std::to_string(rule) + " is neither SAME nor VALID");
     return rule == static_cast<std::int8_t>(PaddingRule::same);
 }
 

@@ -264,7 +264,7 @@ INTQ_INLINE void fully_connected(OperatorImport& node) {
     const index_t rows = count_of(in) / w[1];
     Dims out{rows, w[0]};
     if (node.options().flag(Options::keeps_dims)) {
-        if (in.back() != w[1]) throw Error("the last axis of " + describe_dims(in) + " is not that of its weight");
+        if (in.back() != w[1]) throw Error("the last axis of " + describe_dims(in) + " does not match its weight");
         out = in;
         out.back() = w[0];
     }

@@ -96,7 +96,7 @@ INTQ_INLINE std::pair<std::int32_t, std::int32_t> operands(OperatorImport& node)
             const bool is_batched = !dims.empty() && dims.size() + 1 < rank && dims[0] != 1;
             if (is_batched && node.output_dims()[0] != 1)
                 throw Error("the operand " + in_quotes(node.input(i).name) + " of shape " + describe_dims(dims) +
-                            " does not keep axis 0, that of the samples, as a program does");
+                            " does not keep axis 0, the samples, as a program does");
             dims.insert(dims.begin(), rank - dims.size(), 1);
         } else {
             dims = node.dims(i);

@@ -56,7 +56,8 @@ INTQ_INLINE void reshape(OperatorImport& node) {
         const auto given = node.integers(1);
         for (std::size_t axis = 0; axis < out.size() && given.size() > 1; ++axis)
             if (given[axis] >= 0 && given[axis] != out[axis])
-                throw Error("the file gives its output the shape " + describe_dims(out) + ", and it makes another one");
+                throw Error("in the file its output has the shape " + describe_dims(out) +
+                            ", but it produces another one");
     }
     node.set(node.written(0), node.output_dims());
 }
@@ -98,7 +99,7 @@ INTQ_INLINE void transpose(OperatorImport& node) {
         seen[static_cast<std::size_t>(from)] = true;
         axes[static_cast<std::size_t>(program_axis(axis, dims.size()))] = program_axis(from, dims.size());
     }
-    if (axes[0] != 0) throw Error("a program keeps axis 0, that of the samples, in its place");
+    if (axes[0] != 0) throw Error("a program keeps axis 0, the samples, in its place");
     const std::int32_t x = node.x();
     set_view(node, OpKind::permute, quantization::MovedView(x, node.builder().at(x).shape).permuted(axes));
 }
@@ -119,8 +120,7 @@ INTQ_INLINE void take_ranges(OperatorImport& node, const std::vector<AxisRange>&
         const AxisRange& range = ranges[axis];
         if (range.count < 1) throw Error("nothing is left of axis " + std::to_string(axis));
         if (axis == 0) {
-            if (range.count != dims[0] || range.step != 1)
-                throw Error("a program keeps axis 0, that of the samples, whole");
+            if (range.count != dims[0] || range.step != 1) throw Error("a program keeps axis 0, the samples, whole");
             continue;
         }
         const auto taken =
@@ -210,7 +210,7 @@ INTQ_INLINE void strided_slice(OperatorImport& node) {
 INTQ_INLINE void concatenation(OperatorImport& node) {
     using Options = fields::Concatenation;
     if (node.activation(Options::activation) != FusedActivation::none)
-        throw Error("a fused activation behind a concatenation is not supported");
+        throw Error("a fused activation after a concatenation is not supported");
     const std::size_t rank = node.output_dims().size();
     std::vector<std::int32_t> inputs;
     for (std::size_t i = 0; i < node.input_count(); ++i) {
