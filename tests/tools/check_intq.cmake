@@ -479,7 +479,7 @@ expect(0 "golden runs: 2" codegen detector_files.intq ${archive} --golden 2 -o d
 expect_text(detector.hpp "@param x1 .*@param y1 ")
 expect(0 "form: onnx" quantize "${detector}" ${files} -o detector.onnx)
 expect(0 "map .*score " run detector.onnx ${files} -o of_detector.npz)
-expect(1 "none.npy: detector_files.intq gives 2 outputs, \"map\", \"score\"; name a .npz file" run detector_files.intq
+expect(1 "none.npy: detector_files.intq has 2 outputs, \"map\", \"score\"; name a .npz file" run detector_files.intq
        ${files} -o none.npy)
 expect(0 "shape: .4, 5." run "${codes_model}" --data "${INPUTS}/ten_codes.npy" -o one.npz)
 expect(1 "--data names no file for the input \"size\"" run detector_files.intq --data "image=${INPUTS}/image.npy" -o none.npz)

@@ -37,7 +37,7 @@ expect(1 "wrong_size/2.png: the picture has 9 x 8 pixels, expected 8 x 8" ${run}
 expect(1 "unpacks/0.png: cannot be read as a picture: its data unpacks to more than the [0-9]+ bytes that a picture of its size" ${run}
        --data "${INPUTS}/unpacks" ${normalize})
 expect(1 "damaged/1.png: is a damaged picture: its last chunk is cut off" ${run} --data "${INPUTS}/damaged" ${normalize})
-expect(1 "changed/1.png: is a damaged picture: the checksum of its chunk .IDAT. is not that of its data" ${run} --data
+expect(1 "changed/1.png: is a damaged picture: the checksum of its chunk .IDAT. does not match its data" ${run} --data
        "${INPUTS}/changed" ${normalize})
 expect(1 "no_image/0.png: cannot be read as a picture: " ${run} --data "${INPUTS}/no_image" ${normalize})
 expect(1 "no_pictures: the folder holds no picture" ${run} --data "${INPUTS}/no_pictures" ${normalize})

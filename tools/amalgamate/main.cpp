@@ -14,7 +14,7 @@ int main(int count, char** arguments) {
         std::cerr << "usage: amalgamate HEADER FOLDER NOTICE OUTPUT\n"
                      "  HEADER   as it is included, such as intq/embedded.hpp\n"
                      "  FOLDER   that holds intq/\n"
-                     "  NOTICE   a file whose lines stand at the top as a comment\n";
+                     "  NOTICE   a file whose lines go at the top as a comment\n";
         return 2;
     }
     try {

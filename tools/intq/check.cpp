@@ -51,7 +51,7 @@ std::map<std::string, std::vector<index_t>> shapes_of(const CheckOptions& option
         if (shape.size() > static_cast<std::size_t>(max_rank))
             refuse("at most " + std::to_string(max_rank) + " extents are possible");
     }
-    if (shapes.size() > 1 && shapes.count("") != 0) refuse("numbers stand beside NAME=EXTENT,EXTENT,...");
+    if (shapes.size() > 1 && shapes.count("") != 0) refuse("numbers are mixed with NAME=EXTENT,EXTENT,...");
     return shapes;
 }
 
@@ -174,8 +174,8 @@ void add_check(CLI::App& app, Action& action) {
         ->option_text("TYPE");
     command
         ->add_option("--shape", options->shape,
-                     "of the input, with its samples: what depends on shapes is checked too; default: that of the "
-                     "file with two samples. For several inputs: NAME=EXTENT,EXTENT,... for each")
+                     "of the input, with its samples: what depends on shapes is checked too; default: the file's, "
+                     "with two samples. For several inputs: NAME=EXTENT,EXTENT,... for each")
         ->option_text("EXTENT...");
     command->add_flag("--json", options->is_json, "print one JSON object");
     add_examples(*command, {"intq check model.onnx", "intq check model.onnx --target litert --shape 1 3 224 224",

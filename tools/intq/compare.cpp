@@ -35,11 +35,11 @@ OutputMetrics metrics_of(const Tensor& expected, const Tensor& given) {
 void check_outputs(const CompareOptions& options, const std::vector<Tensor>& expected,
                    const std::vector<Tensor>& given) {
     if (given.size() != expected.size())
-        throw Error(options.program, "it gives " + std::to_string(given.size()) + " outputs, and the model " +
+        throw Error(options.program, "it has " + std::to_string(given.size()) + " outputs, and the model " +
                                          std::to_string(expected.size()));
     for (std::size_t i = 0; i < given.size(); ++i)
         if (given[i].size() != expected[i].size())
-            throw Error(options.program, std::string("it gives ") + name_of(given[i].dtype()) + " " +
+            throw Error(options.program, std::string("it returns ") + name_of(given[i].dtype()) + " " +
                                              intq::to_string(given[i].shape()) + ", and the model float32 " +
                                              intq::to_string(expected[i].shape()));
 }
@@ -101,7 +101,7 @@ int compare(const CompareOptions& options) {
 
 void add_compare(CLI::App& app, Action& action) {
     auto options = std::make_shared<CompareOptions>();
-    CLI::App* command = app.add_subcommand("compare", "outputs of a program file beside those of the float model");
+    CLI::App* command = app.add_subcommand("compare", "outputs of a program file beside the float model's");
     command->add_option("model", options->model, "ONNX file of the float model")->required()->option_text("MODEL");
     command->add_option("program", options->program, runnable_help)->required()->option_text("PROGRAM");
     options->data.add_to(*command, "samples");

@@ -71,7 +71,7 @@ void EmitOptions::add_header_options(CLI::App& command) {
     command.add_option("-o,--output", output, "the file that is written")->required()->option_text("FILE");
     command.add_option("--name", name, "of a header: its namespace; default: model")->option_text("NAME");
     auto* single = command.add_flag("--single-file", is_single_file,
-                                    "of a header: the library's text stands in it, so that it needs no other file");
+                                    "of a header: the library's text is in it, so that it needs no other file");
     command.add_option("--library", library, "where --single-file finds intq/embedded.hpp; default: this installation")
         ->needs(single)
         ->option_text("FOLDER");

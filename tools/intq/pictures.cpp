@@ -110,7 +110,7 @@ void check_png_checksums(const files::path& path, std::span<const std::byte> byt
         const std::string_view type(reinterpret_cast<const char*>(bytes.data()) + at + 4, 4);
         if (crc32(bytes.subspan(at + 4, size + 4)) != number_at(bytes, at + 8 + size))
             throw Error(path.string(), "is a damaged picture: the checksum of its chunk " + in_quotes(type) +
-                                           " is not that of its data");
+                                           " does not match its data");
         if (type == "IEND") return;
         at += size + 12;
     }

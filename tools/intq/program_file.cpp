@@ -159,8 +159,8 @@ void add_tflite_options(CLI::App& command, std::string& target, std::vector<std:
     command
         .add_option(
             "--target", target,
-            "the arithmetic of a TFLite model: litert, which gives LiteRT's bytes, or tflite, which gives those of "
-            "TFLite Micro; default: litert")
+            "the arithmetic of a TFLite model: litert, which computes LiteRT's bytes, or tflite, which computes "
+            "TFLite Micro's; default: litert")
         ->check(CLI::IsMember({"litert", "tflite"}))
         ->option_text("NAME");
     command

@@ -93,7 +93,7 @@ void require_proportion(const std::string& path, const FloatModel& model, std::s
     if (worst == nullptr || (all.bytes <= most_bytes && all.products <= most_products)) return;
     throw Error(path, "it is out of proportion: one sample takes " + count_of(all.bytes) + " bytes of values and " +
                           count_of(all.products) + " operations, most of them in %" + worst->name() + " (" +
-                          graph::type_of(*worst, *model.module) + "), which gives " +
+                          graph::type_of(*worst, *model.module) + "), whose output is " +
                           to_string(worst->outputs()[0].shape) + "; a file and a sample of together " +
                           count_of(given) + " bytes may take " + count_of(most_bytes) + " bytes and " +
                           count_of(most_products) + " operations");

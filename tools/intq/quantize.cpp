@@ -268,7 +268,7 @@ void add_codegen(CLI::App& app, Action& action) {
         ->add_option("--backend", options->backend,
                      "kernels that the file was packed for and that the board has; default: scalar")
         ->option_text("NAME");
-    options->data.add_to(*command, "samples of the golden runs, in place of those of the file", false);
+    options->data.add_to(*command, "samples of the golden runs, in place of the file's", false);
     command->add_option("--golden", options->golden, "runs of --data that the output holds; default: 1")
         ->check(CLI::Range(0, 1024))
         ->needs(command->get_option("--data"))

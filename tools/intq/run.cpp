@@ -37,7 +37,7 @@ int run(const RunOptions& options) {
     require_self_test(options.program, file);
     const std::vector<std::string> names = file.outputs();
     if (names.size() > 1 && !is_archive(options.output))
-        throw Error(options.output, options.program + " gives " + std::to_string(names.size()) + " outputs, " +
+        throw Error(options.output, options.program + " has " + std::to_string(names.size()) + " outputs, " +
                                         in_quotes(names[0]) + ", " + in_quotes(names[1]) +
                                         (names.size() > 2 ? " ..." : "") +
                                         "; name a .npz file, which holds an array for each");
@@ -111,9 +111,9 @@ int describe_program(const InfoOptions& options, const ProgramFile& file, Report
 
 int describe_model(const InfoOptions& options, Report& report) {
     if (!options.memory_drawing.empty())
-        throw Error(options.path, "--memory-svg is for a program file, and this one is none");
+        throw Error(options.path, "--memory-svg is for a program file, and this is not one");
     if (options.shows_instructions)
-        throw Error(options.path, "--instructions is for a program file, and this one is none");
+        throw Error(options.path, "--instructions is for a program file, and this is not one");
     const auto model = interop::onnx::import_file(options.path);
     long long parameters = 0;
     for (const auto& parameter : model->named_parameters()) parameters += parameter.value->size();

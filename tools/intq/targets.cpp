@@ -371,7 +371,7 @@ void add_targets(CLI::App& app, Action& action) {
         ->option_text("FILE|FOLDER");
     command
         .add_option("--labels", a.labels,
-                    "their classes, integers (N), .npy; default: those of the shipped images, and none of others")
+                    "their classes, integers (N), .npy; default: the shipped images' own, and none for others")
         ->option_text("FILE");
     a.normalize.add_to(command);
     const std::vector<std::string> names{"fp32", "tflite", "litert", "bernoulli2", "bayes", "meta"};
@@ -386,7 +386,7 @@ void add_targets(CLI::App& app, Action& action) {
         ->option_text("NAME");
     auto with_none = names;
     with_none.push_back("none");
-    command.add_option("--layers", a.layers, "target of the table of layers (default: bayes, or that of --target)")
+    command.add_option("--layers", a.layers, "target of the table of layers (default: bayes, or the one of --target)")
         ->check(CLI::IsMember(with_none))
         ->option_text("NAME");
     command.add_option("--calibration-count", a.calibration_count, "use only the first COUNT calibration images")
