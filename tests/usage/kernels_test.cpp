@@ -189,7 +189,7 @@ TEST_CASE("bad usage: a convolution is made") {
                  l.spec.activation = Activation::relu;
              });
          },
-         {"conv2d", "bounds", "in place of an activation"}},
+         {"conv2d", "bounds", "replace an activation"}},
         {"too little memory for the packed layer",
          [] { return refusal(Layer().make(100)); },
          {"conv2d", "storage", "100 bytes", "needed"}},

@@ -73,7 +73,7 @@ INTQ_INLINE std::pair<std::size_t, std::size_t> mean_axes(const OperatorImport& 
     if (axes.empty() || *axes.begin() == 0)
         throw Error("a mean over " + std::string(axes.empty() ? "no axis" : "the samples") + " is not supported");
     if (static_cast<std::size_t>(*axes.rbegin() - *axes.begin()) + 1 != axes.size())
-        throw Error("a mean over axes that are not adjacent is not supported");
+        throw Error("a mean over axes that are not side by side is not supported");
     return {static_cast<std::size_t>(*axes.begin()), axes.size()};
 }
 
