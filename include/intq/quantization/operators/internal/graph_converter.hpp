@@ -59,7 +59,8 @@ protected:
     /// A step on codes is about to be written.
     ///
     /// @param node  the operator, or the quantizer that becomes a step
-    virtual void check_step(const graph::Node& node, const QuantizedNode& made, const QuantizedTensor& output);
+    virtual INTQ_INLINE void check_step(const graph::Node& node, const QuantizedNode& made,
+                                        const QuantizedTensor& output);
 
     void convert(graph::Node& node);
     /// Whether an operator or its quantizer became a tensor, or will when its quantizer is met.
