@@ -29,7 +29,8 @@
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/views/views.hpp"
 
-// Real numbers to codes and back; the multiplier and the shift of a real factor.
+// Real numbers to codes and back; the multiplier and the shift of a real factor; a batch norm folded into a layer.
+#include "intq/arith/norm.hpp"
 #include "intq/arith/quantized_multiplier.hpp"
 #include "intq/kernels/streaming/check_finite.hpp"
 #include "intq/kernels/streaming/fake_quantize.hpp"
