@@ -29,8 +29,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Makes the steps of a graph whose edges hold quantizers, in the order of its nodes. What a caller decides is asked by
-/// the virtual functions: where scales come from, which nodes compute on codes, and what becomes of each step.
+/// Makes the steps of a graph whose edges hold quantizers, in the order of its nodes. A derived class decides where
+/// scales come from, which nodes compute on codes, and what is checked of each step.
 ///
 /// An operator whose quantizer is still to come is pending: its node is written when the quantizer, or the dequantize
 /// step that reads its accumulator, says what its output is.
