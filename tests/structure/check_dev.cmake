@@ -63,6 +63,9 @@ endforeach()
 run_dev(0 "--no-install.*--jobs" --help)
 run_dev(1 "unknown command 'tset'; known: demo test" tset)
 
+# --- installing alone ------------------------------------------------------------------------------------------------------
+run_dev(0 "^$" --only-install format)
+
 # --- benches ---------------------------------------------------------------------------------------------------------------
 foreach(tool IN LISTS tools)
     write_program("${SCRATCH}/tools/${tool}" "[ ${tool} != g++ ] || cat >/dev/null")
