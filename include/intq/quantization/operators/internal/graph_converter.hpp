@@ -69,8 +69,6 @@ protected:
     void set_pending(const graph::Node& node, QuantizedNode made);
     void set_tensor(const graph::Node& node, DType dtype, OwnedQParams qparams);
     static QuantizedNode node_of(const graph::Node& node, const std::string& type);
-    /// The tensor of a value, for a reader that takes accumulators.
-    int tensor_of(const graph::Node& node);
 
     graph::GraphModule& model() const noexcept { return model_; }
     const QuantizedOperator& operator_of(const graph::Node& node) const { return operators_.of(node); }
@@ -110,6 +108,8 @@ private:
     int quantize(const graph::Node& source, int input, QuantizedNode made, const OwnedQParams& qparams);
     int dequantize(int input, QuantizedNode made);
     int real_tensor(const graph::Node& node);
+    // The tensor of a value, for a reader that takes accumulators.
+    int tensor_of(const graph::Node& node);
     int write(const graph::Node& node, QuantizedNode made, QuantizedTensor output);
     int add_tensor(QuantizedTensor tensor);
     static QuantizedTensor tensor_for(const graph::Node& node, DType dtype, OwnedQParams qparams);
