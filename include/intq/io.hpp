@@ -25,6 +25,9 @@
 #include "intq/io/sort_stably.hpp"
 #include "intq/io/text_table.hpp"
 
+// Objects of derived classes, for less of a compiler's time.
+#include "intq/io/make_as.hpp"
+
 // The wire formats of ONNX and TFLite, without meaning.
 #include "intq/io/flatbuffer.hpp"
 #include "intq/io/protobuf.hpp"

@@ -9,6 +9,7 @@
 
 #include "intq/arith/quantize.hpp"
 #include "intq/core/dtype.hpp"
+#include "intq/io/make_as.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
 
@@ -19,7 +20,7 @@ inline namespace INTQ_HOSTED_ABI {
 using FakeQuantizeFactory = std::function<std::shared_ptr<FakeQuantize>(const FakeQuantizeOptions&)>;
 
 template <class FakeQuantizeType> FakeQuantizeFactory fake_quantize_factory() {
-    return [](const FakeQuantizeOptions& options) { return std::make_shared<FakeQuantizeType>(options); };
+    return [](const FakeQuantizeOptions& options) { return make_as<FakeQuantize, FakeQuantizeType>(options); };
 }
 
 namespace detail {

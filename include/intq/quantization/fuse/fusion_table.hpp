@@ -44,9 +44,9 @@ const std::vector<FusionRow>& fusion_table();
 #if INTQ_DEFINES(quantization_fuse)
 
 #    include <cstddef>
-#    include <memory>
 
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/conv3d.hpp"
 #    include "intq/nn/layers/linear.hpp"
@@ -67,7 +67,7 @@ INTQ_INLINE Activation activation_of(const FusedOperator& op) {
 template <class Norm> nn::ModulePtr make_fused_norm(const std::vector<FusedOperator>& operators) {
     const auto* norm = dynamic_cast<const Norm*>(operators[0].module);
     if (norm == nullptr) throw Error("the first operator is not the layer that its name says");
-    return std::make_shared<nn::FusedBatchNorm<Norm>>(*norm, activation_of(operators[1]));
+    return make_as<nn::Module, nn::FusedBatchNorm<Norm>>(*norm, activation_of(operators[1]));
 }
 
 /// Layer is Conv2d or Linear; the rest of the sequence decides the fusion.
@@ -90,8 +90,8 @@ template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>
         }
     }
     if (!fusion.add && fusion.activation == Activation::none && layer.norm() == nullptr)
-        return std::make_shared<Layer>(layer);
-    return std::make_shared<nn::Fused<Layer>>(layer, fusion);
+        return make_as<nn::Module, Layer>(layer);
+    return make_as<nn::Module, nn::Fused<Layer>>(layer, fusion);
 }
 
 }  // namespace detail

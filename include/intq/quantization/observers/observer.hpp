@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "intq/arith/quantize.hpp"
+#include "intq/io/make_as.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/observers/mix.hpp"
 #include "intq/observers/mse.hpp"
@@ -138,7 +139,7 @@ private:
 using ObserverFactory = std::function<std::shared_ptr<Observer>(const ObserverOptions&)>;
 
 template <class ObserverType> ObserverFactory observer_factory() {
-    return [](const ObserverOptions& options) { return std::make_shared<ObserverType>(options); };
+    return [](const ObserverOptions& options) { return make_as<Observer, ObserverType>(options); };
 }
 
 namespace detail {

@@ -98,6 +98,7 @@ private:
 #    include "intq/graph/node.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/kernels/conv/pack.hpp"
 #    include "intq/kernels/operators/conv.hpp"
 #    include "intq/nn/float_operators/conv.hpp"
@@ -385,8 +386,8 @@ template <class Layer> nn::ModulePtr with_weight(const Layer& layer, const Weigh
     plain.set_weight(dequantize(step.weight, step.weight_qparams));
     if (step.bias.defined()) plain.set_bias(step.bias);
     const nn::Fusion fusion = layer.fusion();
-    if (!fusion.add && fusion.activation == Activation::none) return std::make_shared<Layer>(plain);
-    return std::make_shared<nn::Fused<Layer>>(plain, fusion);
+    if (!fusion.add && fusion.activation == Activation::none) return make_as<nn::Module, Layer>(plain);
+    return make_as<nn::Module, nn::Fused<Layer>>(plain, fusion);
 }
 
 INTQ_INLINE StepPtr make_conv2d(const StepRequest& request) {
@@ -462,8 +463,8 @@ INTQ_INLINE StepPtr make_conv_transpose1d(const StepRequest& request) {
 template <class Layer>
 std::shared_ptr<nn::Weighted> prepare_layer(const nn::Weighted& layer, std::shared_ptr<FakeQuantize> weight,
                                             const arith::PolicyRecord& target) {
-    return std::make_shared<Prepared<Layer>>(dynamic_cast<const Layer&>(layer), layer.fusion(), std::move(weight),
-                                             target);
+    return make_as<nn::Weighted, Prepared<Layer>>(dynamic_cast<const Layer&>(layer), layer.fusion(), std::move(weight),
+                                                  target);
 }
 
 INTQ_INLINE Window2d conv2d_window(const nn::Module& module) {

@@ -61,6 +61,7 @@ private:
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/operator.hpp"
@@ -113,7 +114,7 @@ namespace operators {
 
 INTQ_INLINE StepPtr make_custom(const StepRequest& request) {
     if (request.inputs.size() != 1) throw request.error("a custom module on codes takes one value");
-    return std::make_shared<CustomStep>(nn::clone(*request.module), false);
+    return make_as<Step, CustomStep>(nn::clone(*request.module), false);
 }
 
 inline constexpr QuantizedOperator custom{.name = "custom", .role = Role::own_output, .make_step = &make_custom};

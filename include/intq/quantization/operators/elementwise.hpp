@@ -85,13 +85,13 @@ private:
 
 #    include <algorithm>
 #    include <cmath>
-#    include <memory>
 #    include <string>
 #    include <utility>
 
 #    include "intq/arith/elementwise.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/operator.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/functional/call.hpp"
@@ -162,7 +162,7 @@ INTQ_INLINE AddStep::AddStep(FloatCall call, OpKind op, Activation activation)
     : FloatBackedStep(std::move(call)), op_(op), activation_(activation) {}
 
 INTQ_INLINE StepPtr AddStep::with_activation(Activation activation) const {
-    return std::make_shared<AddStep>(call(), op_, activation);
+    return make_as<Step, AddStep>(call(), op_, activation);
 }
 
 INTQ_INLINE void AddStep::lower(Lowering& l, const QuantizedNode& node) const {
@@ -240,14 +240,14 @@ INTQ_INLINE std::optional<GridUse> grid_use_of_relu6(const StepRequest& request)
 
 INTQ_INLINE StepPtr make_clamp(const StepRequest& request) {
     check_clamp(request);
-    return std::make_shared<BoundStep>(request.call, *clip_of_clamp(request));
+    return make_as<Step, BoundStep>(request.call, *clip_of_clamp(request));
 }
 
 INTQ_INLINE StepPtr make_relu(const StepRequest& request) {
-    return std::make_shared<ClampStep>(request.call, Activation::relu);
+    return make_as<Step, ClampStep>(request.call, Activation::relu);
 }
 INTQ_INLINE StepPtr make_relu6(const StepRequest& request) {
-    return std::make_shared<ClampStep>(request.call, Activation::relu6);
+    return make_as<Step, ClampStep>(request.call, Activation::relu6);
 }
 
 // A bound may lie between two codes.

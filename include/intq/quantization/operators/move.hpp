@@ -61,7 +61,6 @@ private:
 #    include <algorithm>
 #    include <cstddef>
 #    include <limits>
-#    include <memory>
 #    include <numeric>
 #    include <optional>
 #    include <string>
@@ -71,6 +70,7 @@ private:
 #    include "intq/core/layout.hpp"
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/kernels/streaming/elementwise_call.hpp"
 #    include "intq/kernels/streaming/move.hpp"
 #    include "intq/kernels/streaming/quantize.hpp"
@@ -191,7 +191,7 @@ INTQ_INLINE StepPtr slice_step(const StepRequest& request, FloatCall call, int a
     require_whole_samples(request, axis);
     if (request.output_shape.size() == 0)
         throw request.error("nothing is left of " + to_string(request.inputs.at(0)->shape));
-    return std::make_shared<SliceStep>(std::move(call), axis, first, request.output_shape[axis], step);
+    return make_as<Step, SliceStep>(std::move(call), axis, first, request.output_shape[axis], step);
 }
 
 INTQ_INLINE StepPtr make_slice(const StepRequest& request) {
@@ -248,7 +248,7 @@ INTQ_INLINE void check_transpose(const StepRequest& request) {
 
 INTQ_INLINE StepPtr permute_step(const StepRequest& request, std::vector<int> axes) {
     require_first_axis(request, !axes.empty() && axes[0] == 0);
-    return std::make_shared<PermuteStep>(request.call, std::move(axes));
+    return make_as<Step, PermuteStep>(request.call, std::move(axes));
 }
 
 INTQ_INLINE StepPtr make_permute(const StepRequest& request) {
@@ -273,7 +273,7 @@ INTQ_INLINE StepPtr make_reshape(const StepRequest& request) {
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
     if (out.rank < 1 || in[0] != out[0])
         throw request.error("a program keeps axis 0, the samples, given " + to_string(in) + " to " + to_string(out));
-    return std::make_shared<ReshapeStep>(request.call, out);
+    return make_as<Step, ReshapeStep>(request.call, out);
 }
 
 inline constexpr QuantizedOperator slice{.name = "slice",
@@ -380,7 +380,7 @@ INTQ_INLINE void check_cat(const StepRequest& request) {
 
 INTQ_INLINE StepPtr make_cat(const StepRequest& request) {
     check_cat(request);
-    return std::make_shared<CatStep>(request.call, request.axis(request.integer(1, 0)));
+    return make_as<Step, CatStep>(request.call, request.axis(request.integer(1, 0)));
 }
 
 /// The first and the last of the axes that become one, as given.
@@ -402,7 +402,7 @@ INTQ_INLINE void check_flatten(const StepRequest& request) {
 INTQ_INLINE StepPtr make_flatten(const StepRequest& request) {
     check_flatten(request);
     const auto [start, end] = flattened_axes(request);
-    return std::make_shared<FlattenStep>(request.call, request.axis(start), request.axis(end));
+    return make_as<Step, FlattenStep>(request.call, request.axis(start), request.axis(end));
 }
 
 inline constexpr QuantizedOperator cat{

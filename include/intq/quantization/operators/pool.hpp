@@ -94,6 +94,7 @@ private:
 
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/pool.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/pool.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/layers/pool.hpp"
@@ -282,7 +283,7 @@ INTQ_INLINE Size2d image_size(const StepRequest& request) {
 
 INTQ_INLINE StepPtr make_max_pool(const StepRequest& request) {
     const auto& pool = dynamic_cast<const nn::MaxPool2d&>(*request.module);
-    return std::make_shared<MaxPoolStep>(request.call, pool.window_on(image_size(request)));
+    return make_as<Step, MaxPoolStep>(request.call, pool.window_on(image_size(request)));
 }
 
 INTQ_INLINE bool divides_codes(const arith::PolicyRecord& target) {
@@ -318,7 +319,7 @@ INTQ_INLINE void check_avg_pool(const StepRequest& request) {
 
 INTQ_INLINE StepPtr make_avg_pool(const StepRequest& request) {
     check_avg_pool(request);
-    return std::make_shared<AvgPoolStep>(request.call, average_form(request));
+    return make_as<Step, AvgPoolStep>(request.call, average_form(request));
 }
 
 INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
@@ -332,7 +333,7 @@ INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
                             " x " + std::to_string(out.width) +
                             " has windows of different size; only even splits have an integer form");
     const Size2d kernel{size.height / out.height, size.width / out.width};
-    return std::make_shared<AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}});
+    return make_as<Step, AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}});
 }
 
 /// Over height and width of images.
@@ -359,7 +360,7 @@ INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
     check_mean(request);
     const nn::Arguments arguments = request.arguments();
     const Size2d kernel = image_size(request);
-    return std::make_shared<AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}}, !arguments.flag(2));
+    return make_as<Step, AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}}, !arguments.flag(2));
 }
 
 template <class Pool> Window2d window_of(const nn::Module& module) {

@@ -81,6 +81,7 @@ private:
 #    include <string>
 #    include <vector>
 
+#    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/resize.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
@@ -286,7 +287,7 @@ INTQ_INLINE StepPtr make_interpolate(const StepRequest& request) {
     const nn::InterpolateOptions options = interpolate_options(request);
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
     if (in.rank != 4) throw request.error("an input of rank 4 is needed, given " + to_string(in));
-    return std::make_shared<InterpolateStep>(
+    return make_as<Step, InterpolateStep>(
         request.call, ResizeLayer{options.rule, Size2d{out[2], out[3]}, nn::float_operators::resize_scales(options)});
 }
 
@@ -318,9 +319,9 @@ INTQ_INLINE StepPtr make_pad(const StepRequest& request) {
     check_pad_arguments(request);
     const auto sides = nn::integers_of(request.arguments()[1]);
     if (!pads_with_constant(request))
-        return std::make_shared<PadOfCodesStep>(request.call, sides, nn::pad_mode(request.arguments()));
+        return make_as<Step, PadOfCodesStep>(request.call, sides, nn::pad_mode(request.arguments()));
     const auto side = [&](std::size_t i) { return i < sides.size() ? sides[i] : index_t{0}; };
-    return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)}, pad_value(request));
+    return make_as<Step, PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)}, pad_value(request));
 }
 
 /// A bilinear mean of codes may lie between two codes; its range is the input's.

@@ -25,13 +25,13 @@ std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int a
 #if INTQ_DEFINES(quantization_operators)
 
 #    include <cstddef>
-#    include <memory>
 #    include <string>
 #    include <utility>
 
 #    include "intq/arith/fixed_point_softmax.hpp"
 #    include "intq/arith/softmax.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/softmax.hpp"
 #    include "intq/nn/layers/softmax.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
@@ -121,7 +121,7 @@ INTQ_INLINE void check_softmax(const StepRequest& request) {
 
 INTQ_INLINE StepPtr make_softmax(const StepRequest& request) {
     check_softmax(request);
-    return std::make_shared<SoftmaxStep>(request.call, request.axis(softmax_axis(request)));
+    return make_as<Step, SoftmaxStep>(request.call, request.axis(softmax_axis(request)));
 }
 
 inline constexpr QuantizedOperator softmax{.name = "softmax",

@@ -42,13 +42,13 @@ bool is_unary(std::string_view name);
 #if INTQ_DEFINES(quantization_operators)
 
 #    include <cstddef>
-#    include <memory>
 #    include <span>
 #    include <string>
 #    include <utility>
 
 #    include "intq/arith/target.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/unary.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
 #    include "intq/nn/functional/call.hpp"
@@ -164,7 +164,7 @@ INTQ_INLINE TableFunction function_of(const graph::Node& node, const nn::Module*
 
 INTQ_INLINE StepPtr make_look_up(const StepRequest& request) {
     check_look_up(request);
-    return std::make_shared<LookUpTableStep>(request.call, tabled_function(request));
+    return make_as<Step, LookUpTableStep>(request.call, tabled_function(request));
 }
 
 /// hardtanh keeps its input between -1 and 1, and does nothing else.

@@ -65,6 +65,7 @@ private:
 #    include "intq/arith/ieee.hpp"
 #    include "intq/core/shape.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/internal/on_grid.hpp"
@@ -99,7 +100,7 @@ INTQ_INLINE ConstantOperandStep::ConstantOperandStep(FloatCall call, OpKind op, 
     : AddStep(std::move(call), op, activation), operand_(operand) {}
 
 INTQ_INLINE StepPtr ConstantOperandStep::with_activation(Activation activation) const {
-    return std::make_shared<ConstantOperandStep>(call(), kind(), operand_, activation);
+    return make_as<Step, ConstantOperandStep>(call(), kind(), operand_, activation);
 }
 
 INTQ_INLINE bool ConstantOperandStep::is_another_scale(const OwnedQParams& input, const OwnedQParams& output) const {

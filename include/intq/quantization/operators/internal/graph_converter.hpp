@@ -136,13 +136,13 @@ private:
 
 #    include <algorithm>
 #    include <cstddef>
-#    include <memory>
 #    include <optional>
 #    include <utility>
 
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/graph/shape_arithmetic.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/quantizer_of.hpp"
@@ -223,7 +223,7 @@ INTQ_INLINE void GraphConverter::convert_boundary(const graph::Node& node) {
     }
     QuantizedNode made = node_of(node, "get_attr");
     made.output = tensor;
-    made.step = std::make_shared<ConstantStep>(*model_.find_tensor(node.target()));
+    made.step = make_as<Step, ConstantStep>(*model_.find_tensor(node.target()));
     result_.nodes.push_back(std::move(made));
 }
 
@@ -253,7 +253,7 @@ INTQ_INLINE void GraphConverter::convert_quantizer(const graph::Node& node, cons
     output.name = made.name;
     made.type = "Quantize";
     made.inputs = {input};
-    made.step = std::make_shared<RequantizeStep>();
+    made.step = make_as<Step, RequantizeStep>();
     values_[&node] = write(node, std::move(made), std::move(output));
 }
 
@@ -299,7 +299,7 @@ INTQ_INLINE void GraphConverter::convert_bounds(const graph::Node& node, Quantiz
     const StepRequest request = request_of(node, made);
     const std::optional<RealBounds> bounds = row.clip(request);
     if (!bounds) throw error("it reads real values, and has no integer form");
-    made.step = std::make_shared<BoundStep>(request.call, *bounds);
+    made.step = make_as<Step, BoundStep>(request.call, *bounds);
     set_pending(node, std::move(made));
 }
 
@@ -359,7 +359,7 @@ INTQ_INLINE int GraphConverter::quantize(const graph::Node& source, int input, Q
     QuantizedTensor output = tensor_for(source, qparams.dtype, qparams);
     output.name = made.name;
     made.inputs = {input};
-    made.step = std::make_shared<QuantizeStep>();
+    made.step = make_as<Step, QuantizeStep>();
     return write(*current_, std::move(made), std::move(output));
 }
 
@@ -386,7 +386,7 @@ INTQ_INLINE int GraphConverter::finish_accumulator(const graph::Node& node) {
 INTQ_INLINE void GraphConverter::convert_float(const graph::Node& node) {
     if (node.outputs().size() != 1) throw error("an operator in float with several outputs cannot be converted");
     QuantizedNode made = node_of(node, graph::type_of(node, model_));
-    made.step = std::make_shared<FloatStep>(float_call(node, [&](const graph::Node& source) {
+    made.step = make_as<Step, FloatStep>(float_call(node, [&](const graph::Node& source) {
         made.inputs.push_back(real_tensor(source));
         return static_cast<int>(made.inputs.size()) - 1;
     }));
@@ -458,7 +458,7 @@ INTQ_INLINE int GraphConverter::real_tensor(const graph::Node& node) {
 INTQ_INLINE int GraphConverter::dequantize(int input, QuantizedNode made) {
     made.inputs = {input};
     made.output = add_tensor({made.name, DType::float32, {}, result_.tensor(input).shape});
-    made.step = std::make_shared<DequantizeStep>();
+    made.step = make_as<Step, DequantizeStep>();
     result_.nodes.push_back(std::move(made));
     return result_.nodes.back().output;
 }

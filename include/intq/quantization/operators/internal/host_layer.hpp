@@ -63,6 +63,7 @@ public:
 
 #    include "intq/graph/graph.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/layers/conv3d.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/operators/conv.hpp"
@@ -123,7 +124,7 @@ namespace operators {
 INTQ_INLINE StepPtr make_host_layer(const StepRequest& request) {
     std::vector<OwnedQParams> inputs;
     for (const QuantizedTensor* input : request.inputs) inputs.push_back(input->qparams);
-    return std::make_shared<HostLayerStep>(std::make_shared<LayerOnGrids>(*request.module, std::move(inputs)));
+    return make_as<Step, HostLayerStep>(std::make_shared<LayerOnGrids>(*request.module, std::move(inputs)));
 }
 
 inline constexpr QuantizedOperator conv3d{.name = "conv3d",

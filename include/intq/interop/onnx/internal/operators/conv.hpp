@@ -49,6 +49,7 @@ Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
 #    include "intq/interop/onnx/internal/nodes/window.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/float_operators/conv.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/conv.hpp"
@@ -338,7 +339,7 @@ INTQ_INLINE void matmul_values(NodeImport& node) {
     if (a && b && a->back() >= 0 && (*b)[b->size() - 2] >= 0 && a->back() != (*b)[b->size() - 2])
         throw Error("matrices of shapes " + describe_shape(*a) + " and " + describe_shape(*b) +
                     " cannot be multiplied");
-    node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, product_dims(a, b),
+    node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {node.value(0), node.value(1)}, product_dims(a, b),
                      "matmul");
 }
 

@@ -51,6 +51,7 @@ void div(NodeImport& node);
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
@@ -126,7 +127,7 @@ INTQ_INLINE bool stays_codes(const NodeImport& node, std::size_t x, std::size_t 
 INTQ_INLINE graph::Node* operand_of_codes(NodeImport& node, std::size_t x, std::size_t c) {
     if (!stays_codes(node, x, c)) return nullptr;
     graph::Node& constant = node.add_buffer(c, constant_operand, rank_of(node, x));
-    return &node.make_module(std::make_shared<QuantizeDequantize>(node.coded_constant(c)->grid), {constant});
+    return &node.make_module(make_as<nn::Module, QuantizeDequantize>(node.coded_constant(c)->grid), {constant});
 }
 
 /// x + c. A vector behind a MatMul is the bias of that Linear; a tensor that is neither one value for all nor one for
@@ -176,7 +177,7 @@ INTQ_INLINE void binary(NodeImport& node, const nn::Function& function) {
         graph::Argument a = operand(node, 0, 1), b = operand(node, 1, 0);
         return node.call_function(function, {std::move(a), std::move(b)}, std::move(dims));
     }
-    node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::move(dims),
+    node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::move(dims),
                      function.name);
 }
 

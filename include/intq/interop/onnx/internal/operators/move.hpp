@@ -51,7 +51,6 @@ void pad(NodeImport& node);
 #    include <cstddef>
 #    include <cstdint>
 #    include <limits>
-#    include <memory>
 #    include <numeric>
 #    include <span>
 #    include <string>
@@ -71,6 +70,7 @@ void pad(NodeImport& node);
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/float_operators/move.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
@@ -113,13 +113,13 @@ INTQ_INLINE void concat(NodeImport& node) {
         parts.emplace_back(node.is_constant(i) ? node.add_buffer(i, "constant part") : node.value(i));
         if (i > 0) join_dims(dims, node.dims(i), static_cast<std::size_t>(axis));
     }
-    node.call_module(std::make_shared<nn::FloatFunctional>(), {std::move(parts), axis}, std::move(dims), "cat");
+    node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {std::move(parts), axis}, std::move(dims), "cat");
 }
 
 INTQ_INLINE void identity(NodeImport& node) {
     node.expect_inputs(1, 1);
     if (node.has_elements(0)) return node.set_output(node.any_value(0, "input"));
-    node.call_module(std::make_shared<nn::Identity>(), {node.value(0)}, node.dims(0));
+    node.call_module(make_as<nn::Module, nn::Identity>(), {node.value(0)}, node.dims(0));
 }
 
 INTQ_INLINE void cast(NodeImport& node) {
@@ -134,7 +134,7 @@ INTQ_INLINE void cast(NodeImport& node) {
 }
 
 INTQ_INLINE void call_dropout(NodeImport& node, float ratio) {
-    node.call_module(std::make_shared<nn::Dropout>(static_cast<double>(ratio)), {node.value(0)}, node.dims(0));
+    node.call_module(make_as<nn::Module, nn::Dropout>(static_cast<double>(ratio)), {node.value(0)}, node.dims(0));
 }
 
 INTQ_INLINE void dropout_with_attribute(NodeImport& node) {

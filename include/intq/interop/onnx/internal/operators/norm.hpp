@@ -37,6 +37,7 @@ std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::Batch
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
@@ -47,9 +48,9 @@ INTQ_INLINE std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, con
     if (dims && (*dims)[1] >= 0 && (*dims)[1] != options.num_features)
         throw Error("the input has shape " + describe_shape(*dims) + ", expected " +
                     std::to_string(options.num_features) + " channels");
-    if (dims && dims->size() < 4) return std::make_shared<nn::BatchNorm1d>(options);
-    if (dims && dims->size() == 5) return std::make_shared<nn::BatchNorm3d>(options);
-    return std::make_shared<nn::BatchNorm2d>(options);
+    if (dims && dims->size() < 4) return make_as<nn::BatchNorm, nn::BatchNorm1d>(options);
+    if (dims && dims->size() == 5) return make_as<nn::BatchNorm, nn::BatchNorm3d>(options);
+    return make_as<nn::BatchNorm, nn::BatchNorm2d>(options);
 }
 
 INTQ_INLINE void batch_normalization(NodeImport& node) {

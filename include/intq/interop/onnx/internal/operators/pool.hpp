@@ -29,7 +29,6 @@ void global_average_pool(NodeImport& node);
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <algorithm>
-#    include <memory>
 #    include <optional>
 #    include <utility>
 #    include <vector>
@@ -40,6 +39,7 @@ void global_average_pool(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/window.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/float_operators/pool.hpp"
 #    include "intq/nn/layers/pool.hpp"
 
@@ -95,9 +95,9 @@ INTQ_INLINE void max_pool(NodeImport& node) {
     node.integer("storage_order", 0);  // concerns the indices only, which are not supported
     nn::ModulePtr module;
     if (pool.is_line)
-        module = std::make_shared<nn::MaxPool1d>(along_line(pool.window), pool.ceil_mode);
+        module = make_as<nn::Module, nn::MaxPool1d>(along_line(pool.window), pool.ceil_mode);
     else
-        module = std::make_shared<nn::MaxPool2d>(pool.window, pool.ceil_mode);
+        module = make_as<nn::Module, nn::MaxPool2d>(pool.window, pool.ceil_mode);
     node.call_module(std::move(module), {node.value(0)}, pool_dims(node, pool));
 }
 
@@ -125,9 +125,9 @@ INTQ_INLINE ReadAverage read_average(NodeImport& node, bool of_values = false) {
     const auto divisor = counts_padding ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells;
     nn::ModulePtr module;
     if (pool.is_line)
-        module = std::make_shared<nn::AvgPool1d>(along_line(pool.window), divisor, pool.ceil_mode);
+        module = make_as<nn::Module, nn::AvgPool1d>(along_line(pool.window), divisor, pool.ceil_mode);
     else
-        module = std::make_shared<nn::AvgPool2d>(pool.window, divisor, pool.ceil_mode);
+        module = make_as<nn::Module, nn::AvgPool2d>(pool.window, divisor, pool.ceil_mode);
     return {std::move(module), pool_dims(node, pool)};
 }
 
@@ -144,10 +144,10 @@ INTQ_INLINE void average_pool_of_values(NodeImport& node) {
 INTQ_INLINE void global_average_pool(NodeImport& node) {
     node.expect_inputs(1, 1);
     if (node.dims(0) && node.dims(0)->size() == 3)
-        return node.call_module(std::make_shared<nn::AdaptiveAvgPool1d>(1), {node.value(0)},
+        return node.call_module(make_as<nn::Module, nn::AdaptiveAvgPool1d>(1), {node.value(0)},
                                 std::vector<index_t>{node.extent(0, 0), node.extent(0, 1), 1});
     node.value_of_rank(0, 4);
-    node.call_module(std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}), {node.value(0)},
+    node.call_module(make_as<nn::Module, nn::AdaptiveAvgPool2d>(Size2d{1, 1}), {node.value(0)},
                      std::vector<index_t>{node.extent(0, 0), node.extent(0, 1), 1, 1});
 }
 

@@ -40,7 +40,6 @@ void clip_codes(NodeImport& node);
 #    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
-#    include <memory>
 #    include <optional>
 #    include <span>
 #    include <string>
@@ -58,6 +57,8 @@ void clip_codes(NodeImport& node);
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
+#    include "intq/nn/model/module.hpp"
 #    include "intq/tensor/owned_qparams.hpp"
 #    include "intq/tensor/quantize.hpp"
 #    include "intq/tensor/tensor.hpp"
@@ -190,7 +191,7 @@ INTQ_INLINE void quantize_linear(NodeImport& node) {
     const OwnedQParams qparams = to_qparams(grid, dtype, shift_of(dtype));
     if (node.has_elements(0))
         return node.set_quantized_constant(codes_of_constant(node.float_constant(0, "input"), qparams, dtype), qparams);
-    node.call_module(std::make_shared<QuantizeDequantize>(qparams), {node.value(0)}, dims);
+    node.call_module(make_as<nn::Module, QuantizeDequantize>(qparams), {node.value(0)}, dims);
     node.mark_codes(qparams, dtype, shift_of(dtype));
 }
 
@@ -235,7 +236,7 @@ INTQ_INLINE void dequantize_linear(NodeImport& node) {
         throw Error(std::string("the codes have dtype ") + name_of(x.codes) + ", the zero point " +
                     name_of(grid.dtype));
     OwnedQParams given = to_qparams(grid, x.codes, x.grid ? x.shift : shift_of(x.codes));
-    if (!x.grid) return node.call_module(std::make_shared<QuantizeDequantize>(given), {*x.node}, x.dims);
+    if (!x.grid) return node.call_module(make_as<nn::Module, QuantizeDequantize>(given), {*x.node}, x.dims);
     given.quant_min = x.grid->quant_min, given.quant_max = x.grid->quant_max;  // of a Clip between the two
     if (!(given == *x.grid))
         throw Error(
@@ -286,7 +287,7 @@ INTQ_INLINE void clip_codes(NodeImport& node) {
         quantizer->set_grid(grid);
         node.set_output({.node = x.node, .dims = x.dims});
     } else {
-        node.call_module(std::make_shared<QuantizeDequantize>(grid), {*x.node}, x.dims);
+        node.call_module(make_as<nn::Module, QuantizeDequantize>(grid), {*x.node}, x.dims);
     }
     node.mark_codes(grid, x.codes, shift);
 }

@@ -26,7 +26,6 @@ void reduce_sum(NodeImport& node);
 
 #    include <cstddef>
 #    include <cstdint>
-#    include <memory>
 #    include <optional>
 #    include <string>
 #    include <utility>
@@ -37,6 +36,7 @@ void reduce_sum(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/model/recorder.hpp"
@@ -74,7 +74,7 @@ INTQ_INLINE void reduce(NodeImport& node, const nn::Function& function, std::int
     const bool keepdim = node.integer("keepdims", 1) != 0;
     const bool leaves = as_input && node.integer("noop_with_empty_axes", 0) != 0;
     if (axes.empty() && leaves)
-        return node.call_module(std::make_shared<nn::Identity>(), {node.value(0)}, node.dims(0));
+        return node.call_module(make_as<nn::Module, nn::Identity>(), {node.value(0)}, node.dims(0));
     graph::ArgumentList list(axes.begin(), axes.end());
     Dims dims = reduced_dims(node.dims(0), axes, keepdim);
     node.call_function(function, {node.value(0), std::move(list), keepdim}, std::move(dims));

@@ -44,7 +44,6 @@ void call_reshape_of(NodeImport& node, graph::Node& x, std::vector<index_t> dims
 #    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
-#    include <memory>
 #    include <span>
 #    include <string>
 #    include <utility>
@@ -59,6 +58,7 @@ void call_reshape_of(NodeImport& node, graph::Node& x, std::vector<index_t> dims
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/move.hpp"
 
@@ -72,7 +72,8 @@ INTQ_INLINE void call_flatten(NodeImport& node) {
     if (node.dims(0) && node.dims(0)->size() < 2)
         throw Error("the input has shape " + describe_shape(*node.dims(0)) + ", expected rank 2 or more");
     const index_t size = sample_size(node.dims(0));
-    node.call_module(std::make_shared<nn::Flatten>(1), {node.value(0)}, std::vector<index_t>{node.extent(0, 0), size});
+    node.call_module(make_as<nn::Module, nn::Flatten>(1), {node.value(0)},
+                     std::vector<index_t>{node.extent(0, 0), size});
 }
 
 INTQ_INLINE void call_reshape_of(NodeImport& node, graph::Node& x, std::vector<index_t> dims, bool keeps_batch) {

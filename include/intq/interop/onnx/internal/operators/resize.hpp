@@ -26,7 +26,6 @@ void resize(NodeImport& node);
 #    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
-#    include <memory>
 #    include <string>
 #    include <utility>
 #    include <vector>
@@ -41,6 +40,7 @@ void resize(NodeImport& node);
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/float_operators/resize.hpp"
 #    include "intq/nn/layers/resize.hpp"
 
@@ -121,7 +121,7 @@ INTQ_INLINE void resize(NodeImport& node) {
     }
     if (node.text("coordinate_transformation_mode", "") == "pytorch_half_pixel" && (dims[2] == 1 || dims[3] == 1))
         throw Error("pytorch_half_pixel with one output cell means the first cell, which is not supported");
-    node.call_module(std::make_shared<nn::Upsample>(options), {x}, std::move(dims));
+    node.call_module(make_as<nn::Module, nn::Upsample>(options), {x}, std::move(dims));
 }
 
 }  // namespace INTQ_HOSTED_ABI

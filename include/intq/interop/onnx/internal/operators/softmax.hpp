@@ -25,13 +25,13 @@ void softmax(NodeImport& node);
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <cstdint>
-#    include <memory>
 #    include <string>
 
 #    include "intq/core/shape.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
 #    include "intq/nn/layers/softmax.hpp"
 
 namespace intq::interop::onnx::operators {
@@ -47,7 +47,7 @@ INTQ_INLINE void softmax(NodeImport& node) {
         throw Error("axis " + std::to_string(axis) + " does not exist in " +
                     (dims ? "shape " + describe_shape(*dims) : "any tensor"));
     const bool is_last = axis == -1 || (dims && axis == rank - 1);
-    node.call_module(std::make_shared<nn::Softmax>(static_cast<int>(axis), joins_axes && !is_last), {node.value(0)},
+    node.call_module(make_as<nn::Module, nn::Softmax>(static_cast<int>(axis), joins_axes && !is_last), {node.value(0)},
                      dims);
 }
 

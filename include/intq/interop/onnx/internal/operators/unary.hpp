@@ -4,10 +4,9 @@
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP
 
-#include <memory>
-
 #include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#include "intq/io/make_as.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/functional/unary.hpp"
 #include "intq/nn/layers/unary.hpp"
@@ -18,7 +17,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// A function that has a module and no attribute.
 template <TableFunction function> void unary_module(NodeImport& node) {
     node.expect_inputs(1, 1);
-    node.call_module(std::make_shared<nn::UnaryLayer<function>>(), {node.value(0)}, node.dims(0));
+    node.call_module(make_as<nn::Module, nn::UnaryLayer<function>>(), {node.value(0)}, node.dims(0));
 }
 
 /// A function without a module in PyTorch.
@@ -32,7 +31,7 @@ template <TableFunction function> void unary_with_alpha(NodeImport& node) {
     node.expect_inputs(1, 1);
     const auto otherwise = static_cast<float>(nn::float_operators::unary_row(function).default_parameter);
     const auto alpha = static_cast<double>(node.number("alpha", otherwise));
-    node.call_module(std::make_shared<nn::UnaryLayer<function>>(alpha), {node.value(0)}, node.dims(0));
+    node.call_module(make_as<nn::Module, nn::UnaryLayer<function>>(alpha), {node.value(0)}, node.dims(0));
 }
 
 void relu(NodeImport& node);
@@ -73,7 +72,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE void relu(NodeImport& node) {
     node.expect_inputs(1, 1);
-    node.call_module(std::make_shared<nn::ReLU>(), {node.value(0)}, node.dims(0));
+    node.call_module(make_as<nn::Module, nn::ReLU>(), {node.value(0)}, node.dims(0));
 }
 
 /// A limit of Clip. A limit that no finite number crosses does not count.
@@ -92,9 +91,9 @@ INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t 
 INTQ_INLINE void keep_between(NodeImport& node, std::size_t x, std::optional<float> low, std::optional<float> high) {
     const bool from_zero = low && *low == 0.0f;
     nn::ModulePtr module;
-    if (from_zero && high && *high == 6.0f) module = std::make_shared<nn::ReLU6>();
-    if (from_zero && !high) module = std::make_shared<nn::ReLU>();
-    if (!low && !high) module = std::make_shared<nn::Identity>();
+    if (from_zero && high && *high == 6.0f) module = make_as<nn::Module, nn::ReLU6>();
+    if (from_zero && !high) module = make_as<nn::Module, nn::ReLU>();
+    if (!low && !high) module = make_as<nn::Module, nn::Identity>();
     if (module == nullptr) {
         const auto limit = [](std::optional<float> value) {
             return value ? graph::Argument(static_cast<double>(*value)) : graph::Argument();
@@ -150,12 +149,12 @@ INTQ_INLINE void hard_sigmoid(NodeImport& node) {
                     "; supported are a positive alpha and the beta 1/2");
     // The float of 1/6 is PyTorch's, whose slope is exact.
     const double slope = alpha == 1.0f / 6 ? 1.0 : 6.0 * static_cast<double>(alpha);
-    node.call_module(std::make_shared<nn::Hardsigmoid>(slope), {node.value(0)}, node.dims(0));
+    node.call_module(make_as<nn::Module, nn::Hardsigmoid>(slope), {node.value(0)}, node.dims(0));
 }
 
 INTQ_INLINE void gelu(NodeImport& node) {
     node.expect_inputs(1, 1);
-    node.call_module(std::make_shared<nn::GELU>(node.text("approximate", "none")), {node.value(0)}, node.dims(0));
+    node.call_module(make_as<nn::Module, nn::GELU>(node.text("approximate", "none")), {node.value(0)}, node.dims(0));
 }
 
 }  // namespace INTQ_HOSTED_ABI
