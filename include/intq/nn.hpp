@@ -4,7 +4,8 @@
 #ifndef INTQ_NN_HPP
 #define INTQ_NN_HPP
 
-// Modules, their values and containers.
+// Modules, their values, calls of functions on values, and containers.
+#include "intq/nn/model/call.hpp"
 #include "intq/nn/model/container.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/repr.hpp"
@@ -38,7 +39,6 @@
 
 // Functions on values by family.
 #include "intq/nn/functional/arithmetic.hpp"
-#include "intq/nn/functional/call.hpp"
 #include "intq/nn/functional/move.hpp"
 #include "intq/nn/functional/unary.hpp"
 

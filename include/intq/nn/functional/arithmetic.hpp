@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <span>
 
-#include "intq/nn/functional/call.hpp"
+#include "intq/nn/model/call.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {

@@ -15,7 +15,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/float_operators/resize.hpp"
-#include "intq/nn/functional/call.hpp"
+#include "intq/nn/model/call.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {

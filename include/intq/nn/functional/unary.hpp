@@ -9,7 +9,7 @@
 
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/unary.hpp"
-#include "intq/nn/functional/call.hpp"
+#include "intq/nn/model/call.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {

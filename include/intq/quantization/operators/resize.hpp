@@ -83,9 +83,9 @@ private:
 
 #    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/resize.hpp"
-#    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/resize.hpp"
+#    include "intq/nn/model/call.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/internal/on_grid.hpp"
 #    include "intq/quantization/operators/move.hpp"

@@ -11,7 +11,7 @@
 #include "intq/core/shape.hpp"
 #include "intq/nn/float_operators/axes.hpp"
 #include "intq/nn/float_operators/move.hpp"
-#include "intq/nn/functional/call.hpp"
+#include "intq/nn/model/call.hpp"
 #include "intq/tensor/tensor.hpp"
 #include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/internal/elementwise.hpp"

@@ -49,9 +49,9 @@ void stub(NodeExport& node);
 
 #    include "intq/interop/onnx/export/internal/node_export.hpp"
 #    include "intq/nn/float_operators/move.hpp"
-#    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/move.hpp"
+#    include "intq/nn/model/call.hpp"
 
 namespace intq::interop::onnx::exports {
 inline namespace INTQ_HOSTED_ABI {

@@ -2,8 +2,8 @@
 //
 // How functions on Values are called, and how a C++ function becomes one: call, call_method, Wrapped. Layer: nn
 // (docs/design.md section 6).
-#ifndef INTQ_NN_FUNCTIONAL_CALL_HPP
-#define INTQ_NN_FUNCTIONAL_CALL_HPP
+#ifndef INTQ_NN_MODEL_CALL_HPP
+#define INTQ_NN_MODEL_CALL_HPP
 
 #include <array>
 #include <cstddef>
@@ -104,7 +104,7 @@ int axis_of(const Arguments& arguments, std::size_t i, int otherwise);
 }  // namespace intq::nn
 
 // --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(nn_functional)
+#if INTQ_DEFINES(nn_model)
 
 #    include <string>
 
@@ -181,5 +181,5 @@ INTQ_INLINE std::vector<index_t> integers_of(const Value& value) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
-#endif  // INTQ_DEFINES(nn_functional)
-#endif  // INTQ_NN_FUNCTIONAL_CALL_HPP
+#endif  // INTQ_DEFINES(nn_model)
+#endif  // INTQ_NN_MODEL_CALL_HPP
