@@ -28,7 +28,7 @@ option(INTQ_COMPILED_QUICK "intq::compiled is built quickly rather than to run q
 set(intq_compiled_units
     "base basics io tensor program/float program numeric_suite/metrics deploy"
     "kernels tables program/backends"
-    "model nn nn/model nn/float_operators nn/functional nn/layers"
+    "model nn nn/model nn/float_operators nn/layers"
     "model graph graph"
     "model onnx interop/onnx interop/onnx/read interop/onnx/write interop/onnx/nodes interop/onnx/operators interop/onnx/export"
     "quantization quantizers quantization/observers quantization/fake_quantize quantization/qconfig quantization/modules"

@@ -9,8 +9,7 @@
 
 #include "intq/analysis/model_profiler.hpp"
 #include "intq/analysis/quant_analysis.hpp"
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/check/check_qat_model.hpp"
 #include "intq/quantization/eager/qconfig_dict.hpp"
 #include "intq/quantization/prepare/set_march.hpp"

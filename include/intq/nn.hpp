@@ -11,11 +11,10 @@
 #include "intq/nn/model/repr.hpp"
 #include "intq/nn/model/value.hpp"
 
-// All layers, and the functions that a forward calls beside them.
-#include "intq/nn/functional/functional.hpp"
+// All layers and functions on Values.
 #include "intq/nn/layers/layers.hpp"
 
-// Layers by family.
+// By family: layers, and the functions on Values that a forward calls beside them.
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/conv3d.hpp"
 #include "intq/nn/layers/elementwise.hpp"
@@ -27,6 +26,7 @@
 #include "intq/nn/layers/norm.hpp"
 #include "intq/nn/layers/pool.hpp"
 #include "intq/nn/layers/quantize.hpp"
+#include "intq/nn/layers/reduce.hpp"
 #include "intq/nn/layers/resize.hpp"
 #include "intq/nn/layers/softmax.hpp"
 #include "intq/nn/layers/unary.hpp"
@@ -36,11 +36,6 @@
 #include "intq/nn/layers/initial_weights.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/nn/model/state_file.hpp"
-
-// Functions on values by family.
-#include "intq/nn/functional/arithmetic.hpp"
-#include "intq/nn/functional/move.hpp"
-#include "intq/nn/functional/unary.hpp"
 
 // Listeners to a forward pass: a tracer, a backward pass.
 #include "intq/nn/model/recorder.hpp"

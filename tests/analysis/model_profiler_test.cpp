@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "analysis/models.hpp"
-#include "intq/nn/functional/functional.hpp"
+#include "intq/nn.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"

@@ -19,7 +19,7 @@
 #include "intq/analysis/model_profiler.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/io/json_text.hpp"
-#include "intq/nn/functional/functional.hpp"
+#include "intq/nn.hpp"
 #include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"

@@ -12,9 +12,8 @@
 #include <string>
 
 #include "intq/arith/bpu.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/float_operators/softmax.hpp"
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/observers/observer_modules.hpp"
 #include "intq/quantization/operators/reference.hpp"

@@ -7,8 +7,7 @@
 
 #include "intq/graph/print.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/explain.hpp"
 #include "intq/quantization/convert/lower.hpp"

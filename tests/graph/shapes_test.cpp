@@ -5,8 +5,7 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"

@@ -8,8 +8,7 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/container.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/tensor/quantize.hpp"

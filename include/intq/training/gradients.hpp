@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "intq/core/op_params.hpp"
-#include "intq/nn/functional/move.hpp"
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/linear.hpp"
+#include "intq/nn/layers/move.hpp"
 #include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/internal/conv.hpp"
 #include "intq/training/gradients/internal/elementwise.hpp"

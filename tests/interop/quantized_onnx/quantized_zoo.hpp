@@ -10,8 +10,7 @@
 
 #include "intq/arith/target.hpp"
 #include "intq/interop/onnx/import.hpp"
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"

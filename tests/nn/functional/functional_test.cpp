@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Float layers against numbers that were worked out by hand, and against loops that are written another way.
-#include "intq/nn/functional/functional.hpp"
+#include "intq/nn.hpp"
 
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

@@ -13,7 +13,7 @@
 #include "intq/arith/bpu.hpp"
 #include "intq/arith/fp32.hpp"
 #include "intq/io/file.hpp"
-#include "intq/nn/functional/functional.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/eager/fuse_eager.hpp"
 #include "intq/quantization/eager/prepare_eager.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "intq/arith/ieee.hpp"
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/convert/quantize_model.hpp"

@@ -10,8 +10,7 @@
 
 #include "intq/graph/operators.hpp"
 #include "intq/interop/onnx/import.hpp"
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/operators/conv.hpp"

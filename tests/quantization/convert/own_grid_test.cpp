@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/nn/functional/functional.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/hybrid.hpp"

@@ -1,19 +1,49 @@
 // SPDX-License-Identifier: MIT
 //
-// FloatFunctional: operators without weights as a module, so that they can have a name, a qconfig and an observer.
-// Layer: nn.
+// Functions on Values that compute element by element: add, sub, mul, floordiv, clamp. FloatFunctional: operators
+// without weights as a module, so that they can have a name, a qconfig and an observer. Layer: nn.
 #ifndef INTQ_NN_LAYERS_ELEMENTWISE_HPP
 #define INTQ_NN_LAYERS_ELEMENTWISE_HPP
 
 #include <array>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "intq/nn/model/call.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+Value evaluate_add(std::span<const Value> values);
+Value evaluate_sub(std::span<const Value> values);
+Value evaluate_mul(std::span<const Value> values);
+Value evaluate_floordiv(std::span<const Value> values);
+Value evaluate_clamp(std::span<const Value> values);
+
+}  // namespace detail
+
+inline constexpr Function add_function{"add", &detail::evaluate_add};
+inline constexpr Function sub_function{"sub", &detail::evaluate_sub};
+inline constexpr Function mul_function{"mul", &detail::evaluate_mul};
+inline constexpr Function floordiv_function{"floordiv", &detail::evaluate_floordiv};
+inline constexpr Function clamp_function{"clamp", &detail::evaluate_clamp};
+
+/// Of two tensors, broadcast as in PyTorch; of a tensor and a number; or of two numbers.
+Value add(const Value& a, const Value& b);
+Value sub(const Value& a, const Value& b);
+Value mul(const Value& a, const Value& b);
+Value operator+(const Value& a, const Value& b);
+Value operator-(const Value& a, const Value& b);
+Value operator*(const Value& a, const Value& b);
+/// Of two integers, rounded down: Python's //. Throws for a division by 0.
+Value floordiv(const Value& a, const Value& b);
+/// min(max(x, low), high); none for no limit.
+Value clamp(const Value& x, const Value& low, const Value& high);
 
 /// Operators without weights as methods of a module: add, add_scalar, add_relu, sub, mul, mul_scalar, matmul, cat, sum,
 /// mean, each with the arguments of its function.
@@ -56,17 +86,65 @@ Value call_cat(const Module& parent, std::string_view name, const Value::Tuple& 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_layers)
 
-#    include <span>
+#    include <cstdint>
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
-#    include "intq/nn/functional/arithmetic.hpp"
-#    include "intq/nn/functional/move.hpp"
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/nn/layers/move.hpp"
+#    include "intq/nn/layers/reduce.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
+
+/// Of two numbers; an integer where both are integers.
+template <class Operation> Value of_numbers(const Arguments& arguments, const Operation& operation) {
+    if (arguments[0].is_integer() && arguments[1].is_integer())
+        return operation(arguments[0].integer(), arguments[1].integer());
+    return operation(arguments[0].number(), arguments[1].number());
+}
+
+INTQ_INLINE bool are_numbers(const Arguments& arguments) {
+    return arguments[0].is_number() && arguments[1].is_number();
+}
+
+INTQ_INLINE Value evaluate_floordiv(std::span<const Value> values) {
+    const Arguments arguments(values);
+    const std::int64_t a = arguments[0].integer(), b = arguments[1].integer();
+    if (b == 0) throw Error("floordiv: " + std::to_string(a) + " is divided by 0");
+    return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
+INTQ_INLINE Value evaluate_add(std::span<const Value> values) {
+    const Arguments arguments(values);
+    if (are_numbers(arguments)) return of_numbers(arguments, [](auto a, auto b) { return a + b; });
+    if (arguments[1].is_number()) return float_operators::add(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return float_operators::add(arguments.tensor(1), arguments[0].number());
+    return float_operators::add(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_sub(std::span<const Value> values) {
+    const Arguments arguments(values);
+    if (are_numbers(arguments)) return of_numbers(arguments, [](auto a, auto b) { return a - b; });
+    if (arguments[1].is_number()) return float_operators::sub(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return float_operators::sub(arguments[0].number(), arguments.tensor(1));
+    return float_operators::sub(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_mul(std::span<const Value> values) {
+    const Arguments arguments(values);
+    if (are_numbers(arguments)) return of_numbers(arguments, [](auto a, auto b) { return a * b; });
+    if (arguments[1].is_number()) return float_operators::mul(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return float_operators::mul(arguments.tensor(1), arguments[0].number());
+    return float_operators::mul(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_clamp(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::clamp(arguments.tensor(0), arguments.optional_number(1), arguments.optional_number(2));
+}
 
 INTQ_INLINE Value evaluate_add_relu(std::span<const Value> values) {
     return float_operators::relu(evaluate_add(values).tensor());
@@ -94,6 +172,18 @@ INTQ_INLINE const FloatFunctionalMethod& float_functional_method(std::string_vie
 }
 
 }  // namespace detail
+
+INTQ_INLINE Value add(const Value& a, const Value& b) { return call(add_function, a, b); }
+INTQ_INLINE Value sub(const Value& a, const Value& b) { return call(sub_function, a, b); }
+INTQ_INLINE Value mul(const Value& a, const Value& b) { return call(mul_function, a, b); }
+INTQ_INLINE Value operator+(const Value& a, const Value& b) { return add(a, b); }
+INTQ_INLINE Value operator-(const Value& a, const Value& b) { return sub(a, b); }
+INTQ_INLINE Value operator*(const Value& a, const Value& b) { return mul(a, b); }
+INTQ_INLINE Value floordiv(const Value& a, const Value& b) { return call(floordiv_function, a, b); }
+
+INTQ_INLINE Value clamp(const Value& x, const Value& low, const Value& high) {
+    return call(clamp_function, x, low, high);
+}
 
 INTQ_INLINE Value FloatFunctional::forward(Arguments) {
     throw Error("FloatFunctional is not meant to be called; use its methods, such as add and cat");

@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: MIT
 //
-// Embedding. Layer: nn (docs/design.md section 6).
+// Embedding as a function on Values and as a layer. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_EMBEDDING_HPP
 #define INTQ_NN_LAYERS_EMBEDDING_HPP
 
+#include <span>
 #include <string>
 
+#include "intq/nn/model/call.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+Value evaluate_embedding(std::span<const Value> values);
+
+}  // namespace detail
+
+inline constexpr Function embedding_function{"embedding", &detail::evaluate_embedding};
+
+/// Rows of weight (rows, D) by int32 or int64 ids.
+Value embedding(const Value& ids, const Value& weight);
 
 struct EmbeddingOptions {
     index_t num_embeddings = 1;
@@ -44,6 +57,17 @@ private:
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE Value evaluate_embedding(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::embedding(arguments.tensor(0), arguments.tensor(1));
+}
+
+}  // namespace detail
+
+INTQ_INLINE Value embedding(const Value& ids, const Value& weight) { return call(embedding_function, ids, weight); }
 
 INTQ_INLINE Embedding::Embedding(const EmbeddingOptions& options) : options_(options) {
     if (options.num_embeddings < 1 || options.embedding_dim < 1)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// All layers, and the functions that a forward calls beside them. Layer: nn.
+// All layers and functions on Values. Layer: nn.
 #ifndef INTQ_NN_LAYERS_LAYERS_HPP
 #define INTQ_NN_LAYERS_LAYERS_HPP
 
-#include "intq/nn/functional/functional.hpp"
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/conv3d.hpp"
 #include "intq/nn/layers/elementwise.hpp"
@@ -16,6 +15,7 @@
 #include "intq/nn/layers/norm.hpp"
 #include "intq/nn/layers/pool.hpp"
 #include "intq/nn/layers/quantize.hpp"
+#include "intq/nn/layers/reduce.hpp"
 #include "intq/nn/layers/resize.hpp"
 #include "intq/nn/layers/softmax.hpp"
 #include "intq/nn/layers/unary.hpp"

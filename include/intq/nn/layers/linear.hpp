@@ -1,15 +1,32 @@
 // SPDX-License-Identifier: MIT
 //
-// Linear. Layer: nn (docs/design.md section 6).
+// Linear, and the functions on Values linear and matmul. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_LINEAR_HPP
 #define INTQ_NN_LAYERS_LINEAR_HPP
 
+#include <span>
 #include <string>
 
 #include "intq/nn/layers/weighted.hpp"
+#include "intq/nn/model/call.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+Value evaluate_matmul(std::span<const Value> values);
+Value evaluate_linear(std::span<const Value> values);
+
+}  // namespace detail
+
+inline constexpr Function matmul_function{"matmul", &detail::evaluate_matmul};
+inline constexpr Function linear_function{"linear", &detail::evaluate_linear};
+
+/// Product of the matrices in the last two axes.
+Value matmul(const Value& a, const Value& b);
+/// x · weight^T + bias, with the weight (O, I) as an argument; bias may be none.
+Value linear(const Value& x, const Value& weight, const Value& bias = {});
 
 struct LinearOptions {
     index_t in_features = 1;
@@ -48,9 +65,31 @@ using FusedLinear = Fused<Linear>;
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/linear.hpp"
+#    include "intq/nn/float_operators/matmul.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE Value evaluate_matmul(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::matmul(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_linear(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::linear(arguments.tensor(0), arguments.tensor(1),
+                                   arguments.has(2) ? arguments.tensor(2) : Tensor());
+}
+
+}  // namespace detail
+
+INTQ_INLINE Value matmul(const Value& a, const Value& b) { return call(matmul_function, a, b); }
+
+INTQ_INLINE Value linear(const Value& x, const Value& weight, const Value& bias) {
+    return bias.is_none() ? call(linear_function, x, weight) : call(linear_function, x, weight, bias);
+}
 
 INTQ_INLINE Linear::Linear(const LinearOptions& options) : options_(options) {
     if (options.in_features < 1 || options.out_features < 1)

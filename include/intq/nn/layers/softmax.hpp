@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: MIT
 //
-// Softmax. Layer: nn (docs/design.md section 6).
+// Softmax as a function on Values and as a layer. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_SOFTMAX_HPP
 #define INTQ_NN_LAYERS_SOFTMAX_HPP
 
+#include <span>
 #include <string>
 
+#include "intq/nn/model/call.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+Value evaluate_softmax(std::span<const Value> values);
+
+}  // namespace detail
+
+inline constexpr Function softmax_function{"softmax", &detail::evaluate_softmax};
+
+Value softmax(const Value& x, int axis);
 
 /// Softmax along one axis; from_axis is for files that mean "along this axis and all after it, as one".
 class Softmax : public Cloneable<Softmax> {
@@ -38,6 +50,17 @@ private:
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE Value evaluate_softmax(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::softmax(arguments.tensor(0), static_cast<int>(arguments[1].integer()));
+}
+
+}  // namespace detail
+
+INTQ_INLINE Value softmax(const Value& x, int axis) { return call(softmax_function, x, axis); }
 
 INTQ_INLINE Value Softmax::forward(Arguments arguments) {
     const Tensor& x = arguments.tensor(0);

@@ -20,8 +20,7 @@ class Value;
 
 /// A function that a graph can name: the target of a call_function or call_method node.
 ///
-/// An instance is an `inline constexpr` object (nn/functional/functional.hpp has the library's); a graph keeps its
-/// address.
+/// An instance is an `inline constexpr` object (nn/layers/ has the library's); a graph keeps its address.
 struct Function {
     const char* name;
     Value (*evaluate)(std::span<const Value> arguments);

@@ -65,7 +65,7 @@ public:
     explicit operator bool() const;
 
     /// An item of a tuple, or element `at` of axis 0 of a tensor. On a proxy it records a getitem node. Negative
-    /// numbers count from the end. Defined in nn/functional/move.hpp.
+    /// numbers count from the end. Defined in nn/layers/move.hpp.
     Value operator[](std::int64_t at) const;
 
     /// "a tensor", "a tuple", … for messages.

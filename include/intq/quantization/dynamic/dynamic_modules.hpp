@@ -78,8 +78,8 @@ private:
 #    include <cstddef>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/elementwise.hpp"
 #    include "intq/nn/float_operators/lstm.hpp"
-#    include "intq/nn/functional/functional.hpp"
 #    include "intq/nn/layers/fusion.hpp"
 #    include "intq/quantization/modules/weight_codes.hpp"
 

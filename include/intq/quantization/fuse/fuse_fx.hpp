@@ -83,9 +83,9 @@ void split_add_relu(graph::GraphModule& model);
 #    include "intq/graph/operators.hpp"
 #    include "intq/graph/pattern.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/norm.hpp"
+#    include "intq/nn/layers/unary.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 
 namespace intq::quantization {

@@ -93,7 +93,7 @@ private:
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/operator.hpp"
-#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/layers/unary.hpp"
 #    include "intq/nn/model/call.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/reference.hpp"

@@ -75,7 +75,6 @@ private:
 #    include "intq/kernels/streaming/move.hpp"
 #    include "intq/kernels/streaming/quantize.hpp"
 #    include "intq/nn/float_operators/move.hpp"
-#    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/model/call.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"

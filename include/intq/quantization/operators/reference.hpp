@@ -108,7 +108,7 @@ private:
 #    include <utility>
 
 #    include "intq/io/error.hpp"
-#    include "intq/nn/functional/move.hpp"
+#    include "intq/nn/layers/move.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {

@@ -83,7 +83,7 @@ private:
 
 #    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/resize.hpp"
-#    include "intq/nn/functional/move.hpp"
+#    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/resize.hpp"
 #    include "intq/nn/model/call.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"

@@ -51,7 +51,6 @@ bool is_unary(std::string_view name);
 #    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/unary.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
-#    include "intq/nn/functional/unary.hpp"
 #    include "intq/nn/layers/unary.hpp"
 #    include "intq/nn/model/call.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"

@@ -24,7 +24,7 @@
 #include "intq/interop/onnx/internal/operators/softmax.hpp"
 #include "intq/interop/onnx/internal/operators/unary.hpp"
 #include "intq/interop/onnx/read/model.hpp"
-#include "intq/nn/functional/unary.hpp"
+#include "intq/nn/layers/unary.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {

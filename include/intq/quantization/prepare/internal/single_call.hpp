@@ -96,7 +96,7 @@ void check_call(const nn::Module& layer, const std::string& method, nn::Argument
 
 #    include "intq/graph/graph_module.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/layers/unary.hpp"
 #    include "intq/quantization/operators/internal/constant_operand.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/prepare/internal/check_lowering.hpp"

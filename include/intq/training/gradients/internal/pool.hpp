@@ -10,7 +10,6 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/pool.hpp"
 #include "intq/nn/float_operators/resize.hpp"
-#include "intq/nn/functional/move.hpp"
 #include "intq/nn/layers/pool.hpp"
 #include "intq/nn/layers/resize.hpp"
 #include "intq/tensor/current_executor.hpp"

@@ -6,7 +6,6 @@
 
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/unary.hpp"
-#include "intq/nn/functional/unary.hpp"
 #include "intq/nn/layers/unary.hpp"
 #include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/internal/elementwise.hpp"

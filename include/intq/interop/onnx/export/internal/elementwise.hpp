@@ -55,7 +55,6 @@ std::int64_t softmax_axis(const NodeExport& node);
 
 #    include "intq/interop/onnx/export/internal/node_export.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
-#    include "intq/nn/functional/unary.hpp"
 #    include "intq/nn/layers/softmax.hpp"
 #    include "intq/nn/layers/unary.hpp"
 #    include "intq/nn/model/call.hpp"

@@ -49,7 +49,6 @@ void stub(NodeExport& node);
 
 #    include "intq/interop/onnx/export/internal/node_export.hpp"
 #    include "intq/nn/float_operators/move.hpp"
-#    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/model/call.hpp"
 

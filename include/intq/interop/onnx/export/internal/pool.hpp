@@ -45,7 +45,6 @@ std::vector<Attribute> average_attributes(NodeExport& node, const Window2d& wind
 #    include "intq/interop/onnx/export/internal/node_export.hpp"
 #    include "intq/interop/onnx/export/internal/weighted.hpp"
 #    include "intq/nn/float_operators/resize.hpp"
-#    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/pool.hpp"
 #    include "intq/nn/layers/resize.hpp"
 #    include "intq/nn/model/call.hpp"

@@ -218,7 +218,7 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 #    include "intq/interop/onnx/internal/nodes/quantize_dequantize.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/functional/move.hpp"
+#    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 
 namespace intq::interop::onnx {

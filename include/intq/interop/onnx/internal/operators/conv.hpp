@@ -51,11 +51,11 @@ Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
 #    include "intq/nn/float_operators/conv.hpp"
-#    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/conv3d.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
+#    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 
 namespace intq::interop::onnx::operators {

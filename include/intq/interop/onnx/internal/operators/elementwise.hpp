@@ -52,7 +52,6 @@ void div(NodeImport& node);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
-#    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/norm.hpp"

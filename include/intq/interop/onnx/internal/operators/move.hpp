@@ -72,7 +72,6 @@ void pad(NodeImport& node);
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
 #    include "intq/nn/float_operators/move.hpp"
-#    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/move.hpp"
 

@@ -37,8 +37,8 @@ void reduce_sum(NodeImport& node);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
-#    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/move.hpp"
+#    include "intq/nn/layers/reduce.hpp"
 #    include "intq/nn/model/recorder.hpp"
 
 namespace intq::interop::onnx::operators {

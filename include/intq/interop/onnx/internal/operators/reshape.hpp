@@ -59,7 +59,6 @@ void call_reshape_of(NodeImport& node, graph::Node& x, std::vector<index_t> dims
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
-#    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/move.hpp"
 
 namespace intq::interop::onnx::operators {

@@ -8,7 +8,6 @@
 #include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #include "intq/io/make_as.hpp"
 #include "intq/nn/float_operators/unary.hpp"
-#include "intq/nn/functional/unary.hpp"
 #include "intq/nn/layers/unary.hpp"
 
 namespace intq::interop::onnx::operators {
@@ -64,7 +63,7 @@ void gelu(NodeImport& node);
 #    include "intq/interop/onnx/internal/operators/quantize.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/move.hpp"
 
 namespace intq::interop::onnx::operators {
