@@ -5,9 +5,10 @@
 // no file uses. Also: no folder includes what stands below it, none grows too large, no headers include each other in a
 // circle, a file that names another room's namespace includes that room, no layer and no door includes another layer's
 // internals or names its namespaces detail, intq.hpp reaches every public header of the hosted half through its doors,
-// a door has includes and comments alone, only simd/ touches intrinsics and xsimd, only distributed/mpi touches MPI,
-// the embeddable half uses the freestanding part of the standard library, the guard spells the path, the licence line
-// stands first. Long because every check is a member of one class, which holds what was read.
+// views.hpp every header of its room, a door has includes and comments alone, only simd/ touches intrinsics and xsimd,
+// only distributed/mpi touches MPI, the embeddable half uses the freestanding part of the standard library, the guard
+// spells the path, the licence line stands first. Long because every check is a member of one class, which holds what
+// was read.
 //
 //     check_layers <include folder> <rooms.txt>          checks, and prints the arrows that exist
 //     check_layers <include folder> --write <rooms.txt>  writes them into the rows, whose order stays
@@ -47,6 +48,9 @@ const std::set<std::string> doors = {
     "first.hpp",    "io.hpp",           "tensor.hpp",   "program.hpp", "nn.hpp",
     "graph.hpp",    "quantization.hpp", "training.hpp", "improve.hpp", "numeric_suite.hpp",
     "analysis.hpp", "onnx.hpp",         "tflite.hpp",   "deploy.hpp",  "distributed.hpp"};
+
+// The room of functions on views, and the header by which embedded.hpp reaches them.
+const std::string views_room = "kernels/views", views = views_room + "/views.hpp";
 
 // The one room that includes <mpi.h>. Nobody includes it without asking for it.
 const std::string mpi_room = "distributed/mpi";
@@ -337,6 +341,7 @@ public:
             lines_ += header.lines.size();
         }
         check_collected();
+        check_views();
         check_table();
         check_circles(arrows_, "intq/", "a circle of folders: ");
         check_circles(file_arrows_of(headers_), "", "a circle of headers: ");
@@ -497,6 +502,16 @@ private:
             if (header.folder != mpi_room && collected.count("intq/" + header.path) == 0)
                 fault("intq/intq.hpp", "leaves out intq/" + header.path);
         }
+    }
+
+    void check_views() {
+        std::set<std::string> collected{"intq/" + views};
+        for (const Header& header : headers_)
+            if (header.path == views)
+                for (const Include& include : header.includes) collected.insert(include.path);
+        for (const Header& header : headers_)
+            if (header.folder == views_room && collected.count("intq/" + header.path) == 0)
+                fault("intq/" + views, "leaves out intq/" + header.path);
     }
 
     void check_table() {
