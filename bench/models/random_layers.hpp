@@ -8,7 +8,7 @@
 #include <memory>
 #include <random>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 
 namespace intq_bench {
 

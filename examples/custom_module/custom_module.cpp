@@ -6,7 +6,7 @@
 
 #include "intq/arith/bpu.hpp"
 #include "intq/graph/print.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"

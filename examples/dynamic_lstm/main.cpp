@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <random>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/quantization/dynamic/quantize_dynamic.hpp"

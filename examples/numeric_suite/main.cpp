@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "intq/arith/fp32.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/numeric_suite/eager/compare_outputs.hpp"
 #include "intq/numeric_suite/eager/compare_stub.hpp"

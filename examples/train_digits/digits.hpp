@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/tensor/npy.hpp"

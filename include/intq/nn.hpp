@@ -11,9 +11,6 @@
 #include "intq/nn/model/repr.hpp"
 #include "intq/nn/model/value.hpp"
 
-// All layers and functions on Values.
-#include "intq/nn/layers/layers.hpp"
-
 // By family: layers, and the functions on Values that a forward calls beside them.
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/conv3d.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "intq/kernels/table/kernel_table.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"

@@ -9,7 +9,7 @@
 #include "intq/improve/adaround.hpp"
 #include "intq/improve/bias_correction.hpp"
 #include "intq/improve/equalization.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/operators/conv.hpp"

@@ -15,7 +15,7 @@
 #include "intq/improve/bias_correction.hpp"
 #include "intq/improve/equalization.hpp"
 #include "intq/improve/take_better.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/fuse/fuse_fx.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"

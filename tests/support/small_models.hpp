@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 
 namespace intq::test {
 

@@ -3,7 +3,7 @@
 // Batch norm in quantization-aware training: folded, kept, folded in reverse; frozen; and what is deployed of each.
 #include "intq/arith/fp32.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/tape.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/modules/fold_batch_norm.hpp"

@@ -12,7 +12,7 @@
 
 #include "intq/graph/operators.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/convert/quantized_module.hpp"

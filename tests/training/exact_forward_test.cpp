@@ -6,7 +6,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/operators/internal/lowering.hpp"

@@ -3,7 +3,7 @@
 // Batch norms that no layer takes, in quantization-aware training: in front of a convolution, behind a pool, a relu, an
 // add or a cat, or called twice. What they are in training, in evaluation, and when they are deployed.
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/quantization/check/check_qat_model.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"

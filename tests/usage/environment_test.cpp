@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 #include "usage/misuse.hpp"

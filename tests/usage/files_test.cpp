@@ -11,7 +11,7 @@
 #include "intq/interop/onnx/import.hpp"
 #include "intq/io/npy.hpp"
 #include "intq/io/safetensors.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/calibration_file.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"

@@ -11,7 +11,7 @@
 #include "intq/improve/adaround.hpp"
 #include "intq/improve/bias_correction.hpp"
 #include "intq/improve/mixed_precision.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"

@@ -10,7 +10,7 @@
 #include "intq/arith/march.hpp"
 #include "intq/arith/tflite.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"

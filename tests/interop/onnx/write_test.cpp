@@ -15,7 +15,7 @@
 #include "intq/interop/onnx/import.hpp"
 #include "intq/interop/onnx/read/read.hpp"
 #include "intq/io/file.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/tensor/npy.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"

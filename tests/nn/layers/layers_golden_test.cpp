@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "intq/kernels/window/resize_call.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"

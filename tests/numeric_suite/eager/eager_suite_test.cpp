@@ -3,7 +3,7 @@
 // The eager numeric suite on the two models of PyTorch's tutorial: a residual network with FloatFunctional.add_relu,
 // and Embedding, LSTM, Linear. Keys and shapes are PyTorch's (golden/ns_eager.json), except where the comments say so.
 #include "intq/arith/fp32.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/numeric_suite/eager/compare_outputs.hpp"
 #include "intq/numeric_suite/eager/compare_stub.hpp"

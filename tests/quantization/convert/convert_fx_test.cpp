@@ -6,7 +6,7 @@
 #include "intq/arith/tflite.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/graph/print.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/move.hpp"

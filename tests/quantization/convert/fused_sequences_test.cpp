@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/operators/reference.hpp"

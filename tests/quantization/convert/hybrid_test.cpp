@@ -5,7 +5,7 @@
 
 #include <iostream>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_custom.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/explain.hpp"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/hybrid.hpp"

@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/operators/conv.hpp"

@@ -3,7 +3,7 @@
 // Dynamic quantization against PyTorch's numbers (golden/dynamic.json), and what it does to a model;
 // weight-only quantization.
 #include "intq/arith/dynamic_qparams.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/container.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/quantization/dynamic/dynamic_modules.hpp"

@@ -4,7 +4,7 @@
 // the program that the graph's way lowers to: the same bits.
 #include <limits>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"

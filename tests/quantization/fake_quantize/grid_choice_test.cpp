@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

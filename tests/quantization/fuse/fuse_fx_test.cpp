@@ -4,7 +4,7 @@
 #include <span>
 
 #include "intq/graph/print.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

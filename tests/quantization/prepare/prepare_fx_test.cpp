@@ -8,7 +8,7 @@
 #include "intq/arith/tflite.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/graph/print.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/modules/stubs.hpp"
