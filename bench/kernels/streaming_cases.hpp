@@ -177,6 +177,11 @@ template <class Backend, class TargetType> void add_codes_of(std::vector<Case>& 
                          kernels::add_codes<Backend, Policy, std::int8_t>(
                              {&add, t.codes.data(), t.more_codes.data(), t.out.data(), n, &serial});
                      }});
+    const arith::MulParams mul = require(arith::make_mul(TargetType::policy, x, y, out, {}));
+    cases.push_back({"mul/s8s8s8" + rule, 2, 1, [=](Tensors& t, index_t n) {
+                         kernels::mul_codes<Backend, Policy, std::int8_t>(
+                             {&mul, t.codes.data(), t.more_codes.data(), t.out.data(), n, &serial});
+                     }});
     const kernels::RequantizeParams requantize = require(kernels::make_requantize(TargetType::policy, x, out, {}));
     cases.push_back({"requantize/s8s8" + rule, 1, 1, [=](Tensors& t, index_t n) {
                          kernels::requantize_codes<Backend, Policy, std::int8_t, std::int8_t>(
