@@ -76,7 +76,7 @@ inline std::vector<ZooModel> quantized_zoo() {
     of("softmax", row, std::make_shared<nn::Softmax>(1));
     with("moves", image, {{"conv", make_conv(2, 4, 1, 1)}}, [](auto& m, nn::Arguments a) {
         const nn::Value half = nn::slice(a[0], 1, 0, 4, 2);
-        return nn::flatten(nn::permute(m.call("conv", half), {0, 2, 3, 1}), 1);
+        return nn::reshape(nn::flatten(nn::permute(m.call("conv", half), {0, 2, 3, 1}), 1), {-1, 12, 12});
     });
     with("pad", image, {{"conv", make_conv(4, 4, 3, 1)}}, [](auto& m, nn::Arguments a) {
         return m.call("conv", nn::pad(a[0], {1, 1, 1, 1}));

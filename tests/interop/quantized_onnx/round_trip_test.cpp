@@ -213,7 +213,18 @@ TEST_CASE("A float model is written in the same way when it is fused") {
 }
 
 TEST_CASE("The operator form has an operator on codes for each step that ONNX Runtime computes in the same way") {
-    const auto zoo = test::quantized_zoo();
+    auto zoo = test::quantized_zoo();
+    const intq::Tensor image = test::random_tensor(Shape(3, 4, 6, 6), 3);
+    zoo.push_back(
+        {"sum", test::stubbed({}, [](auto&, nn::Arguments a) { return nn::add(a[0], nn::relu(a[0])); }), image});
+    // A reader of codes: the average is no accumulator.
+    zoo.push_back({"squared_average",
+                   test::stubbed({{"pool", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1})}},
+                                 [](auto& m, nn::Arguments a) {
+                                     const nn::Value y = m.call("pool", a[0]);
+                                     return nn::mul(y, y);
+                                 }),
+                   image});
     const auto operators = [&](const std::string& name, QuantizedForm form) {
         for (const test::ZooModel& one : zoo)
             if (one.name == name)
@@ -225,9 +236,11 @@ TEST_CASE("The operator form has an operator on codes for each step that ONNX Ru
         {"conv", "QLinearConv"},
         {"linear", "QGemm"},
         {"matmul", "QLinearMatMul"},
+        {"sum", "QLinearAdd"},
         {"mul", "QLinearMul"},
         {"cat", "QLinearConcat"},
         {"average_pool", "QLinearAveragePool"},
+        {"squared_average", "QLinearGlobalAveragePool"},
         {"sigmoid", "QLinearSigmoid"},
         {"leaky_relu", "QLinearLeakyRelu"},
         {"softmax", "QLinearSoftmax"},
