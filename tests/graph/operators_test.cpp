@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The rooms beside graph/operator_rows.hpp: each has a row for an operator, or the operator's row says that it has
-// none.
-#include "intq/graph/operator_rows.hpp"
+// none. operator_places.hpp has the places without a table.
+#include "graph/operator_places.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -19,6 +19,7 @@
 
 #include "intq/arith/fp32.hpp"
 #include "intq/arith/tflite.hpp"
+#include "intq/graph/operator_rows.hpp"
 #include "intq/interop/onnx/export/internal/rows.hpp"
 #include "intq/interop/onnx/internal/operators.hpp"
 #include "intq/interop/tflite/internal/operators.hpp"
@@ -32,40 +33,13 @@
 using namespace intq;
 using graph::Numbers;
 using graph::OperatorRow;
+using test::is_stub;
+using test::quantized_row;
+using test::Report;
+using test::text_of;
+using test::texts_of;
 
 namespace {
-
-const std::filesystem::path root = std::filesystem::path(INTQ_TESTS_DIR) / "..";
-
-const std::string& text_of(const std::string& path) {
-    static std::map<std::string, std::string> texts;
-    const auto known = texts.find(path);
-    if (known != texts.end()) return known->second;
-    std::ifstream file(root / path);
-    REQUIRE(file);
-    return texts.emplace(path, std::string(std::istreambuf_iterator<char>(file), {})).first->second;
-}
-
-/// The headers of a folder, one after the other.
-const std::string& texts_of(const std::string& folder) {
-    static std::map<std::string, std::string> texts;
-    std::string& text = texts[folder];
-    if (text.empty())
-        for (const auto& file : std::filesystem::directory_iterator(root / folder))
-            text += text_of(folder + "/" + file.path().filename().string());
-    return text;
-}
-
-bool is_stub(const OperatorRow& row) { return row.name == "quant_stub" || row.name == "dequant_stub"; }
-
-/// Of extents, which are integers: no tensor is computed.
-bool is_of_extents(const OperatorRow& row) { return row.name == "size" || row.name == "floordiv"; }
-
-const quantization::QuantizedOperator* quantized_row(std::string_view name) {
-    for (const quantization::QuantizedOperator* row : quantization::quantized_operators())
-        if (row->name == name) return row;
-    return nullptr;
-}
 
 bool is_unary_row(std::string_view name) {
     return std::any_of(std::begin(nn::float_operators::unary_rows), std::end(nn::float_operators::unary_rows),
@@ -77,20 +51,6 @@ bool is_written(const OperatorRow& row) {
            std::any_of(std::begin(interop::onnx::export_rows), std::end(interop::onnx::export_rows),
                        [&](const interop::onnx::ExportRow& one) { return one.op == row.name; });
 }
-
-/// Collects sentences "file: what is missing".
-class Report {
-public:
-    explicit Report(std::string_view op) : op_(op) {}
-    void expect(bool holds, const std::string& place, const std::string& what) {
-        if (!holds) sentences_.push_back(place + ": " + std::string(op_) + " " + what);
-    }
-    std::vector<std::string> sentences() && { return std::move(sentences_); }
-
-private:
-    std::string_view op_;
-    std::vector<std::string> sentences_;
-};
 
 void check_nn(Report& report, const OperatorRow& row) {
     const auto has = [](const std::string& folder, const std::string& text) {
@@ -189,7 +149,7 @@ void check_spellings(Report& report, const OperatorRow& row) {
 }
 
 void check_pages_and_tests(Report& report, const OperatorRow& row) {
-    if (is_stub(row) || is_of_extents(row)) return;
+    if (is_stub(row) || test::is_of_extents(row)) return;
     const std::string quoted = '"' + std::string(row.name) + '"';
     report.expect(text_of("tests/graph/shapes_test.cpp").find(quoted) != std::string::npos ||
                       quantization::operators::is_unary(row.name),
@@ -207,6 +167,13 @@ std::vector<std::string> places_without(const OperatorRow& row) {
     check_gradient(report, row);
     check_onnx(report, row);
     check_tflite(report, row);
+    test::check_views(report, row);
+    test::check_given(report, row);
+    test::check_kernel(report, row);
+    test::check_exported_model(report, row);
+    test::check_quantized_model(report, row);
+    test::check_operator_form(report, row);
+    test::check_litert(report, row);
     check_pages_and_tests(report, row);
     return std::move(report).sentences();
 }
@@ -237,6 +204,14 @@ TEST_CASE("Every room has what the row of an operator says") {
     for (const auto& unary : nn::float_operators::unary_rows) CHECK(graph::find_operator_row(unary.name) != nullptr);
 }
 
+TEST_CASE("Every family of kernels is run on a board and fuzzed") {
+    kernels::for_each_family([](const char* family, auto) {
+        Report report(family);
+        test::check_family(report, family);
+        CHECK(std::move(report).sentences() == std::vector<std::string>());
+    });
+}
+
 TEST_CASE("A row that no operator of graph/operator_rows.hpp has is reported") {
     const auto is_known = [](std::string_view name) { return graph::find_operator_row(name) != nullptr; };
     for (const quantization::QuantizedOperator* row : quantization::quantized_operators()) {
@@ -264,11 +239,33 @@ TEST_CASE("An invented operator is missing in each room") {
             "nn/layers: invented has the module Invented, which has no class",
             "nn/layers: invented has the function invented, which has none",
             "quantization/operators/operator_table.hpp: invented has no row",
-            "training/gradients.hpp: invented has no row", "interop/onnx/export/internal/rows.hpp: invented has no row",
+            "training/gradients.hpp: invented has no row",
+            "interop/onnx/export/internal/rows.hpp: invented has no row",
             "interop/onnx/internal/operators.hpp: invented has the word Invented, which has no row",
             "interop/onnx/internal/nodes/expand_operators.hpp: invented has the word QLinearInvented, which has no row",
             "interop/tflite/internal/operators.hpp: invented has the word INVENTED, which has no row",
-            "tests/graph/shapes_test.cpp: invented has no case", "docs/operators.md: invented has no row"});
+            "kernels/views: invented has no function on views",
+            "tests/kernels/views/views_test.cpp: invented has no test of its function on views",
+            "docs/kernels_in_your_engine.md: invented has no function on views",
+            "kernels/views/given.hpp: invented has no make_given_invented()",
+            "tests/kernels/views/given_test.cpp: invented has no test of make_given_invented()",
+            "docs/kernels_in_your_engine.md: invented has no make_given_invented()",
+            "kernels/table/rows.hpp: invented has no family of kernels",
+            "tests/support/every_row.hpp: invented has kernels that nobody runs",
+            "tests/fuzz/kernels_fuzz.cpp: invented has kernels that nobody fuzzes",
+            "tests/fuzz/corpus/kernels.txt: invented has no case that runs first",
+            "bench/kernels/streaming_cases.hpp: invented has no case",
+            "tests/interop/quantized_onnx/exported_zoo.hpp: invented is in no model",
+            "tests/interop/quantized_onnx/quantized_zoo.hpp: invented is in no model",
+            "docs/onnx.md: invented has the word QLinearInvented, which the page has not",
+            "interop/quantized_onnx/internal/operator_form.hpp: invented has the word QLinearInvented, which it does "
+            "not write",
+            "tests/interop/quantized_onnx/round_trip_test.cpp: invented has the word QLinearInvented, which no file "
+            "must have",
+            "docs/from_tflite.md: invented has the word INVENTED, which its table has not",
+            "tests/interop/tflite/litert_test.cpp: invented has the word INVENTED, which no model must have",
+            "tests/graph/shapes_test.cpp: invented has no case",
+            "docs/operators.md: invented has no row"});
     // A trait that the rooms contradict.
     OperatorRow pad = *graph::find_operator_row("pad");
     pad.numbers = Numbers::moved;
