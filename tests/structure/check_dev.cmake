@@ -63,6 +63,10 @@ endforeach()
 run_dev(0 "--no-install.*--jobs" --help)
 run_dev(1 "unknown command 'tset'; known: demo test" tset)
 
+# --- arguments that a command does not take ----------------------------------------------------------------------------------
+run_dev(1 "format takes --check or nothing, given: --chek" format --chek)
+run_dev(1 "amalgamate takes one folder, given: --bogus" amalgamate --bogus)
+
 # --- installing alone ------------------------------------------------------------------------------------------------------
 run_dev(0 "^$" --only-install format)
 

@@ -151,7 +151,8 @@ INTQ_INLINE Node& Graph::get_attr(const std::string& qualified_name) {
 }
 
 INTQ_INLINE Node& Graph::call_function(const nn::Function& function, ArgumentList args, const std::string& name) {
-    Node& node = insert(Op::call_function, name.empty() ? function.name : name, function.name, std::move(args));
+    const std::string target(function.name);
+    Node& node = insert(Op::call_function, name.empty() ? target : name, target, std::move(args));
     node.function_ = &function;
     return node;
 }
@@ -163,7 +164,8 @@ INTQ_INLINE Node& Graph::call_module(const std::string& qualified_name, Argument
 }
 
 INTQ_INLINE Node& Graph::call_method(const nn::Function& function, ArgumentList args) {
-    Node& node = insert(Op::call_method, function.name, function.name, std::move(args));
+    const std::string target(function.name);
+    Node& node = insert(Op::call_method, target, target, std::move(args));
     node.function_ = &function;
     return node;
 }

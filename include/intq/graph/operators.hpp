@@ -123,7 +123,7 @@ INTQ_INLINE nn::Module* module_of(const Node& node, nn::Module& root) {
 
 INTQ_INLINE std::string type_of(const Node& node, nn::Module& root) {
     if (const nn::Module* module = module_of(node, root)) return module->type_name();
-    return node.function() != nullptr ? node.function()->name : name_of(node.op());
+    return std::string(node.function() != nullptr ? node.function()->name : name_of(node.op()));
 }
 
 INTQ_INLINE std::string operator_of(const Node& node, nn::Module& root) {

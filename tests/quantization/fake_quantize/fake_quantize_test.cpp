@@ -114,6 +114,22 @@ TEST_CASE("Given scales stay given in the model that a state is loaded into") {
     check([&] { return std::make_shared<PACTFakeQuantize>(options); });
 }
 
+TEST_CASE("A state whose zero points are 0 loads into a quantizer that has others") {
+    const FakeQuantizeOptions options{.observer_options = {.scheme = arith::QuantScheme::affine}};
+    const auto made = [&](float low, float high) {
+        auto quantizer = std::make_shared<CalibFakeQuantize>(options);
+        (*quantizer)(range(low, high));
+        return quantizer;
+    };
+    const auto even = made(-128.0f, 127.0f), shifted = made(0.0f, 51.0f);
+    REQUIRE(even->qparams().zero_points.empty());
+    REQUIRE(shifted->qparams().zero_points == std::vector<std::int32_t>{-128});
+    nn::load_state_dict(*shifted, nn::state_dict(*even));
+    CHECK(shifted->qparams() == even->qparams());
+    nn::load_state_dict(*shifted, nn::state_dict(*made(0.0f, 51.0f)));
+    CHECK(shifted->qparams().zero_points == std::vector<std::int32_t>{-128});
+}
+
 TEST_CASE("A grid that is not the quantizer's own is refused, says what differs, and changes nothing") {
     using intq::OwnedQParams;
     const auto channels = [] {

@@ -756,3 +756,23 @@ TEST_CASE("Bad calibration data is an error that says where") {
           std::string::npos);
     CHECK(message.find("element 17 of the input is NaN or infinite") != std::string::npos);
 }
+
+TEST_CASE("A function is known by its name, wherever the name is stored") {
+    // Two units of a program may have a literal each, at addresses of their own.
+    static char stored[] = "sigmoid";
+    static const nn::Function own{stored, nn::unary_function<TableFunction::sigmoid>.evaluate};
+    const auto model = stubbed({}, [](test::LambdaModel&, nn::Arguments x) { return nn::call(own, x[0]); });
+    const auto prepared = prepare(*model, tflite);
+    calibrate(*prepared, test::random_tensor(Shape(2, 3, 4, 4), 7), 2);
+    const graph::Node& behind = *prepared->graph().find("sigmoid")->users()[0];
+    const auto& quantizer = dynamic_cast<Quantizer&>(*graph::module_of(behind, *prepared));
+    CHECK(quantizer.qparams().scales == std::vector<float>{1.0f / 256.0f});
+}
+
+TEST_CASE("A clamp whose bound is NaN is refused by prepare") {
+    const auto model = stubbed({}, [](test::LambdaModel&, nn::Arguments x) {
+        return nn::clamp(x[0], std::numeric_limits<double>::quiet_NaN(), 1.0);
+    });
+    for (const arith::PolicyRecord* target : {&fp32, &tflite, &bayes})
+        CHECK(message_of<Error>([&] { prepare(*model, *target); }).find("a bound is NaN") != std::string::npos);
+}

@@ -4,6 +4,8 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 #define INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 
+#include <string_view>
+
 #include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
@@ -13,7 +15,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// module or parameter means that there is none.
 struct UnaryRow {
     TableFunction function;
-    const char* name;
+    std::string_view name;
     const char* module;
     const char* parameter = nullptr;
     double default_parameter = 1.0;

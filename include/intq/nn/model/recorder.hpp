@@ -22,7 +22,7 @@ class Value;
 ///
 /// An instance is an `inline constexpr` object (nn/layers/ has the library's); a graph keeps its address.
 struct Function {
-    const char* name;
+    std::string_view name;
     Value (*evaluate)(std::span<const Value> arguments);
 };
 

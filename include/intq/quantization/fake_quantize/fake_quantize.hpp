@@ -142,6 +142,7 @@ protected:
     bool is_in_place() const override { return options_.in_place; }
     /// Turns the scale, zero point or bound in a state into the form of this kind.
     virtual INTQ_INLINE void adapt_scale(std::vector<nn::Named<Tensor>>& state) const;
+    void add_zero_points(std::vector<nn::Named<Tensor>>& state) const;
     /// Half of the codes' range: the bound of a symmetric scale of 1.
     float half_range() const noexcept;
     /// Throws for tensors, from a file, that no run could have made.
@@ -280,6 +281,7 @@ INTQ_INLINE float FakeQuantize::half_range() const noexcept {
 
 INTQ_INLINE void FakeQuantize::adapt_state(std::vector<nn::Named<Tensor>>& state) const {
     adapt_scale(state);
+    add_zero_points(state);
     const std::string prefix = "activation_post_process.";
     const auto is_observed = [&](const nn::Named<Tensor>& item) { return item.name.rfind(prefix, 0) == 0; };
     const auto& own = observer().buffers();
@@ -314,6 +316,16 @@ INTQ_INLINE void FakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& state
     }
 }
 
+/// Zero points that are all 0 are not in a dictionary; a model that has others loads it as well.
+INTQ_INLINE void FakeQuantize::add_zero_points(std::vector<nn::Named<Tensor>>& state) const {
+    const bool has_own = std::any_of(buffers().begin(), buffers().end(), [](const auto& buffer) {
+        return buffer.name == "zero_point" && buffer.value.defined();
+    });
+    const nn::Named<Tensor>* const scale = detail::entry_of(state, "scale");
+    if (!has_own || scale == nullptr || detail::entry_of(state, "zero_point") != nullptr) return;
+    state.push_back({"zero_point", Tensor::zeros(scale->value.shape(), DType::int32)});
+}
+
 INTQ_INLINE OwnedQParams FakeQuantize::qparams() const {
     if (!has_qparams()) return grid({}, {});
     const Tensor& zero_point = tensor("zero_point");
@@ -337,7 +349,9 @@ INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     // One scale that was given before the channels were known serves all of them.
     const int several = axis >= 0 ? axis : (std::max)(weight_axis_, 0);
     result.axis = scales.size() > 1 ? several : has_given_qparams() ? -1 : axis;
-    result.zero_points.assign(zero_points.begin(), zero_points.end());
+    const bool is_affine =
+        std::any_of(zero_points.begin(), zero_points.end(), [](std::int32_t zero) { return zero != 0; });
+    if (is_affine) result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;
 }
 

@@ -226,6 +226,7 @@ INTQ_INLINE void check_clamp(const StepRequest& request) {
 }
 
 INTQ_INLINE std::optional<RealBounds> clip_of_clamp(const StepRequest& request) {
+    check_clamp(request);
     const nn::Arguments arguments = request.arguments();
     return RealBounds{arguments.optional_number(1), arguments.optional_number(2)};
 }
@@ -239,7 +240,6 @@ INTQ_INLINE std::optional<GridUse> grid_use_of_relu6(const StepRequest& request)
 }
 
 INTQ_INLINE StepPtr make_clamp(const StepRequest& request) {
-    check_clamp(request);
     return make_as<Step, BoundStep>(request.call, *clip_of_clamp(request));
 }
 

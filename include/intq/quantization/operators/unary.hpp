@@ -126,12 +126,12 @@ namespace operators {
 INTQ_INLINE TabledFunction tabled_function(const StepRequest& request) {
     if (const auto* module = dynamic_cast<const nn::Unary*>(request.module))
         return {module->function(), module->parameter()};
-    const std::string name = request.node.function()->name;
+    const std::string_view name = request.node.function()->name;
     const nn::Arguments arguments = request.arguments();
     if (name == "gelu") return {nn::gelu_of(arguments.has(1) ? arguments[1].text() : "none"), 1.0};
     for (const auto& row : nn::float_operators::unary_rows)
         if (row.name == name) return {row.function, arguments.optional_number(1).value_or(row.default_parameter)};
-    throw request.error("no table of functions has \"" + name + "\"");
+    throw request.error("no table of functions has \"" + std::string(name) + "\"");
 }
 
 /// Any scale shows which functions have a table of this type, and whether codes may have a zero point.

@@ -136,7 +136,7 @@ INTQ_INLINE const std::string& name_of_step(const QuantizedNode& node) {
 INTQ_INLINE std::string operator_of_call(const quantization::FloatCall& call) {
     if (call.module != nullptr)
         return graph::operator_of(graph::Op::call_module, call.module->type_name(), call.method);
-    const std::string name = call.function->name;
+    const std::string name(call.function->name);
     const std::string op = graph::operator_of(graph::Op::call_function, name, "");
     return op == name ? graph::operator_of(graph::Op::call_method, name, "") : op;
 }

@@ -177,7 +177,7 @@ INTQ_INLINE void binary(NodeImport& node, const nn::Function& function) {
         return node.call_function(function, {std::move(a), std::move(b)}, std::move(dims));
     }
     node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::move(dims),
-                     function.name);
+                     std::string(function.name));
 }
 
 INTQ_INLINE void add(NodeImport& node) {
