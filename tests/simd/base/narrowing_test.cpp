@@ -5,6 +5,7 @@
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <random>
 #include <vector>
 
@@ -103,6 +104,31 @@ template <class L> void quads_conform() {
     }
 }
 
+/// Two or four rows at once, where a backend narrows them together.
+template <class L, std::size_t Rows> void rows_conform() {
+    constexpr index_t row_width = 4 * L::width() / index_t{Rows};
+    const intq::arith::OutputCodes out{-5, -100, 100};
+    const typename L::CodeQuad quad(out.zero_point, out.lowest, out.highest);
+    std::mt19937 bits(7);
+    for (index_t count = 1; count <= row_width; ++count) {
+        const auto codes = draw_codes(bits, static_cast<std::size_t>(4 * L::width()));
+        const auto vector = [&](index_t v) { return L::load(codes.data() + v * L::width()); };
+        const typename L::i32 code[] = {vector(0), vector(1), vector(2), vector(3)};
+        std::deque<GuardedBuffer> rows;
+        for (std::size_t r = 0; r < Rows; ++r) rows.emplace_back(static_cast<std::size_t>(count));
+        std::int8_t* to[Rows];
+        for (std::size_t r = 0; r < Rows; ++r) to[r] = rows[r].template as<std::int8_t>();
+        quad.store_rows(to, count, code);
+        std::size_t wrong = 0;
+        for (std::size_t r = 0; r < Rows; ++r) {
+            for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                wrong += to[r][i] != expected_code(codes[r * static_cast<std::size_t>(row_width) + i], out);
+            CHECK(rows[r].is_intact());
+        }
+        CHECK(wrong == 0);
+    }
+}
+
 template <class L> void flips_conform() {
     for (index_t size = 0; size < 200; ++size) {
         const auto count = static_cast<std::size_t>(size);
@@ -166,6 +192,11 @@ TEST_CASE("codes are multiplied, rounded, narrowed and flipped as their scalar m
             rounding_saturates<L>();
             products_conform<L>();
             if constexpr (requires { typename L::CodeQuad; }) quads_conform<L>();
+            if constexpr (requires(typename L::CodeQuad quad, std::int8_t* const(&to)[2],
+                                   const typename L::i32(&code)[4]) { quad.store_rows(to, index_t{}, code); }) {
+                rows_conform<L, 2>();
+                rows_conform<L, 4>();
+            }
             if constexpr (requires(std::uint8_t * p) { L::flip_top_bits(p, p, 1); }) flips_conform<L>();
             if constexpr (requires(std::int16_t * p) { L::widen_bytes(nullptr, p, 1); }) widens_conform<L>();
         }

@@ -139,6 +139,36 @@ struct avx2_lanes {
             }
         }
 
+        /// The vectors of two or four rows, `4 / Rows` each, narrowed as one.
+        template <std::size_t Rows>
+        INTQ_ALWAYS_INLINE void store_rows(std::int8_t* const (&to)[Rows], index_t count,
+                                           const i32 (&code)[4]) const noexcept {
+            const __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(code[0].v, code[1].v), zero_point_);
+            const __m256i high = _mm256_adds_epi16(_mm256_packs_epi32(code[2].v, code[3].v), zero_point_);
+            const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            const __m256i codes = clamp(_mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order));
+            const __m128i half[] = {_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1)};
+            if constexpr (Rows == 2) {
+                if (count == 16) {
+                    INTQ_UNROLL
+                    for (std::size_t r = 0; r < Rows; ++r) _mm_storeu_si128(reinterpret_cast<__m128i*>(to[r]), half[r]);
+                } else {
+                    INTQ_UNROLL
+                    for (std::size_t r = 0; r < Rows; ++r) store_part(to[r], half[r], count);
+                }
+            } else {
+                static_assert(Rows == 4);
+                INTQ_UNROLL
+                for (std::size_t r = 0; r < Rows; ++r) {
+                    const __m128i row = r % 2 == 0 ? half[r / 2] : _mm_unpackhi_epi64(half[r / 2], half[r / 2]);
+                    if (count == 8)
+                        _mm_storel_epi64(reinterpret_cast<__m128i*>(to[r]), row);
+                    else
+                        detail::write_bytes(to[r], static_cast<std::uint64_t>(_mm_cvtsi128_si64(row)), count);
+                }
+            }
+        }
+
         /// The codes of four whole vectors of reals, rounded to the nearest, ties to even; NaN is 0.
         INTQ_ALWAYS_INLINE void store_rounded(std::int8_t* to, f32 a, f32 b, f32 c, f32 d) const noexcept {
             __m256i low = _mm256_packs_epi32(convert(a), convert(b)), high = _mm256_packs_epi32(convert(c), convert(d));
