@@ -100,10 +100,12 @@ private:
                 const index_t left = source.run_end(slot, task.last_row) - slot;
                 const index_t rows = Inner::tile_rows(panel.vectors, left, !has_fused || call.packed->scaled_is_small);
                 if constexpr (std::is_same_v<Y, float>) prefetch(call, panel, slot, rows);
-                if (!run_fused(call, panel, slot, rows)) {
-                    Inner::template run<!has_fused>(panel, slot, rows, sums);
-                    store(call, panel, sums, slot, rows);
+                if (const index_t end = run_fused(call, panel, slot, rows, slot + left); end != slot) {
+                    slot = end;
+                    continue;
                 }
+                Inner::template run<!has_fused>(panel, slot, rows, sums);
+                store(call, panel, sums, slot, rows);
                 slot += rows;
             }
         }
@@ -128,19 +130,28 @@ private:
     }();
 
     /// Runs a tile of the most rows with its epilogue in registers, where there is code for that: for the layers whose
-    /// requantization is proven to stay in range.
-    static bool run_fused(const ConvCall& call, const Panel& panel, index_t slot, index_t rows) INTQ_NOEXCEPT {
-        bool done = false;
+    /// requantization is proven to stay in range. Of equally spaced rows, all such tiles before `last`.
+    ///
+    /// @return the slot behind them
+    static index_t run_fused(const ConvCall& call, const Panel& panel, index_t slot, index_t rows,
+                             index_t last) INTQ_NOEXCEPT {
+        index_t end = slot;
         if constexpr (has_fused)
             simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 constexpr int vectors = v + 1, most = Inner::max_rows(vectors);
-                if (panel.vectors == vectors && rows == most && call.packed->scaled_is_small) {
+                if (panel.vectors != vectors || rows != most || !call.packed->scaled_is_small) return;
+                const index_t spaced_end = panel.source.spaced_end(slot, last);
+                if (spaced_end - slot >= most && panel.whole >= panel.depth) {
+                    end = fused_spaced<most, vectors>(call, panel, slot, spaced_end, last);
+                } else {
                     fused<most, vectors>(call, panel, slot);
-                    done = true;
+                    end = slot + most;
                 }
             });
-        return done;
+        return end;
     }
+
+    using FusedEpilogue = Epilogue<arith::SmallRealLanes<L>, Policy, Y, Sumin>;
 
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {
@@ -153,26 +164,58 @@ private:
             find_places(call, panel, slot, Rows, at);
         }
         Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
-            const Epilogue<arith::SmallRealLanes<L>, Policy, Y, Sumin> epilogue(*call.packed);
+            const FusedEpilogue epilogue(*call.packed);
             // All reads from memory come first: to the compiler, a store of byte codes may change any of it.
             const index_t channel = panel.channel, count = panel.count;
-            const Sumin* const sumin = static_cast<const Sumin*>(call.sumin);
-            Y* const y = static_cast<Y*>(call.y);
-            constexpr int together = decltype(epilogue)::template rows_together<Vectors>();
-            if constexpr (together > 1) {
-                INTQ_UNROLL
-                for (int r = 0; r + together <= Rows; r += together)
-                    epilogue.template store_rows<Vectors>(
-                        [&](int row, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r + row, v); }, channel,
-                        sumin, y, at + r, count);
-            }
-            INTQ_UNROLL
-            for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r) {
-                epilogue.template store_quad<Vectors>(
-                    [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channel,
-                    sumin + (std::is_same_v<Sumin, no_sumin> ? 0 : at[r]), y + at[r], count);
-            }
+            store_registers<Rows, Vectors>(registers, epilogue, channel, count, static_cast<const Sumin*>(call.sumin),
+                                           static_cast<Y*>(call.y), at);
         });
+    }
+
+    /// Tiles of equally spaced rows before `spaced_end`, as many as tile_rows() makes of `Rows` rows.
+    ///
+    /// @return the slot behind them
+    template <int Rows, int Vectors>
+    static INTQ_NEVER_INLINE index_t fused_spaced(const ConvCall& call, const Panel& panel, index_t slot,
+                                                  index_t spaced_end, index_t last) INTQ_NOEXCEPT {
+        const FusedEpilogue epilogue(*call.packed);
+        typename Inner::SpacedRows spaced(panel, slot);
+        const index_t channel = panel.channel, count = panel.count, step = call.packed->out_channels;
+        const Sumin* const sumin = static_cast<const Sumin*>(call.sumin);
+        Y* const y = static_cast<Y*>(call.y);
+        index_t first = place(call, panel, slot, 0);
+        do {
+            Inner::template compute_spaced<Rows, Vectors>(spaced, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+                index_t at[array_size(Rows)];
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) at[r] = first + r * step;
+                store_registers<Rows, Vectors>(registers, epilogue, channel, count, sumin, y, at);
+            });
+            slot += Rows;
+            spaced.x += Rows * spaced.stride;
+            first += Rows * step;
+        } while (spaced_end - slot >= Rows && Inner::tile_rows(Vectors, last - slot, true) == Rows);
+        return slot;
+    }
+
+    /// A tile of sums in registers through the epilogue; row r goes to at[r].
+    template <int Rows, int Vectors, class Registers>
+    static INTQ_ALWAYS_INLINE void store_registers(const Registers& registers, const FusedEpilogue& epilogue,
+                                                   index_t channel, index_t count, const Sumin* sumin, Y* y,
+                                                   const index_t (&at)[array_size(Rows)]) noexcept {
+        constexpr int together = FusedEpilogue::template rows_together<Vectors>();
+        if constexpr (together > 1) {
+            INTQ_UNROLL
+            for (int r = 0; r + together <= Rows; r += together)
+                epilogue.template store_rows<Vectors>(
+                    [&](int row, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r + row, v); }, channel,
+                    sumin, y, at + r, count);
+        }
+        INTQ_UNROLL
+        for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r)
+            epilogue.template store_quad<Vectors>(
+                [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channel,
+                sumin + (std::is_same_v<Sumin, no_sumin> ? 0 : at[r]), y + at[r], count);
     }
 
     /// A tile of sums through the epilogue.

@@ -56,6 +56,24 @@ public:
     INTQ_ALWAYS_INLINE bool is_in_order() const noexcept { return pixels_ == nullptr; }
     /// Whether some tap of some slot falls on padding.
     bool has_padding() const noexcept { return run_ends_ != nullptr; }
+    /// The end of the equally spaced rows from `slot` on, at most `last`: those of 1×1 windows and of matrices all are,
+    /// those of images with margins in a line. Rows that have offsets are not: `slot`.
+    INTQ_ALWAYS_INLINE index_t spaced_end(index_t slot, index_t last) const noexcept {
+        if (offsets_ != nullptr) return slot;
+        if (width_ == 0) return last;
+        const index_t end = (slot / width_ + 1) * width_;
+        return end < last ? end : last;
+    }
+    /// Where the row of a slot starts, and what is between two equally spaced ones, and between two taps of one.
+    /// @pre spaced_end(slot, slot + 1) > slot
+    INTQ_ALWAYS_INLINE const X* spaced_row(index_t slot) const noexcept {
+        if (width_ == 0) return x_ + (slot - first_) * channels_;
+        const X* start = nullptr;
+        start_in_margins(x_, slot, 1, &start);
+        return start;
+    }
+    INTQ_ALWAYS_INLINE index_t row_stride() const noexcept { return width_ == 0 ? channels_ : pixel_stride_; }
+    INTQ_ALWAYS_INLINE index_t tap_stride() const noexcept { return tap_stride_; }
 
 private:
     template <class, int> friend class RowPointers;
@@ -118,7 +136,7 @@ public:
         : channels_(source.channels_), tap_stride_(source.tap_stride_), has_offsets_(source.offsets_ != nullptr) {
         const X* const x = source.x_ + channel;
         if (!has_offsets_ && source.width_ == 0) {
-            const X* const first = x + (first_slot - source.first_) * channels_;
+            const X* const first = source.spaced_row(first_slot) + channel;
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) start_[r] = first + r * channels_;
             return;
