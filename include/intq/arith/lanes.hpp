@@ -342,11 +342,6 @@ template <class L> struct CheckLanes {
 
 static_assert(CheckLanes<scalar_lanes>::value && Lanes<scalar_lanes>);
 
-/// The lanes of formulas whose floats are known to stay below 2^31 before they are rounded to int32.
-template <class L> struct SmallRealLanes : L {
-    static constexpr typename L::i32 round_to_i32(typename L::f32 a) noexcept { return L::round_small_to_i32(a); }
-};
-
 }  // namespace INTQ_ABI
 }  // namespace intq::arith
 

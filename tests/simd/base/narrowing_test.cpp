@@ -44,6 +44,34 @@ template <class L> void rounding_saturates() {
     }
 }
 
+/// From memory to memory, as NearestMode asks.
+template <class L> [[gnu::noinline]] void round_vector(const float* from, std::int32_t* to) {
+    L::store(to, intq::simd::NearestLanes<L>::round_to_i32(L::load(from)));
+}
+
+template <class L> void nearest_mode_rounds_and_goes() {
+    std::vector<float> values{0.0f, 0.5f, -0.5f, 1.5f, 2.5f, -2.5f, 0.49f, -1.51f, 0x1.fffffep30f, -0x1p31f};
+    const auto width = static_cast<std::size_t>(L::width());
+    values.resize((values.size() + width - 1) / width * width, 3.5f);
+    for (const int mode : {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+        std::vector<std::int32_t> got(values.size());
+        std::fesetround(mode);
+        {
+            [[maybe_unused]] const intq::simd::NearestMode<L> nearest;
+            for (std::size_t at = 0; at < values.size(); at += width) round_vector<L>(&values[at], &got[at]);
+        }
+        const volatile float one = 1.0f, tiny = 1e-30f;
+        const float above = one + tiny, below = -one - tiny;
+        std::fesetround(FE_TONEAREST);
+        CHECK((above > 1.0f) == (mode == FE_UPWARD));
+        CHECK((below < -1.0f) == (mode == FE_DOWNWARD));
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < values.size(); ++i)
+            wrong += static_cast<double>(got[i]) != std::nearbyint(static_cast<double>(values[i]));
+        CHECK(wrong == 0);
+    }
+}
+
 /// clamp(code + zero_point, lowest, highest) in 64 bits.
 std::int8_t expected_code(std::int32_t code, const intq::arith::OutputCodes& out) {
     const std::int64_t sum = std::int64_t{code} + out.zero_point;
@@ -190,6 +218,7 @@ TEST_CASE("codes are multiplied, rounded, narrowed and flipped as their scalar m
         using L = intq::simd::lanes<decltype(backend)>;
         SECTION(decltype(backend)::name) {
             rounding_saturates<L>();
+            nearest_mode_rounds_and_goes<L>();
             products_conform<L>();
             if constexpr (requires { typename L::CodeQuad; }) quads_conform<L>();
             if constexpr (requires(typename L::CodeQuad quad, std::int8_t* const(&to)[2],

@@ -65,6 +65,7 @@ private:
     }
 
     static INTQ_NEVER_INLINE void run_task(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
+        [[maybe_unused]] const simd::NearestMode<L> mode;
         if (!std::is_same_v<X, typename Inner::Activation> && converts_blocks(call))
             return run_staged_blocks(call, group, task);
         run_rows(call, {*call.packed, *call.geometry, static_cast<const typename Inner::Activation*>(call.x)}, group,
@@ -151,7 +152,8 @@ private:
         return end;
     }
 
-    using FusedEpilogue = Epilogue<arith::SmallRealLanes<L>, Policy, Y, Sumin>;
+    /// For use while run_task() holds the mode.
+    using FusedEpilogue = Epilogue<simd::NearestLanes<L>, Policy, Y, Sumin>;
 
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {

@@ -36,6 +36,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         a, in a register: used more than once, it is not read from memory more than once
 //     widen_bytes(const int8_t* from, int16_t* to, size)
 //         to[i] = from[i] for i < size
+//     NearestMode;  round_in_mode(f32 a) -> i32
+//         round_small_to_i32, while a NearestMode lives in this thread, which makes the machine round to the nearest
 
 /// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
 /// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).
@@ -45,6 +47,34 @@ template <int Count, class Function> INTQ_ALWAYS_INLINE constexpr void unroll(Fu
     }
     (std::make_integer_sequence<int, Count>{});
 }
+
+/// Lanes of code that runs while a NearestMode<L> lives, and whose floats are known to stay below 2^31 before they are
+/// rounded to int32.
+template <class L> struct NearestLanes : L {
+    static INTQ_ALWAYS_INLINE constexpr typename L::i32 round_to_i32(typename L::f32 a) noexcept {
+        if constexpr (requires { L::round_in_mode(a); })
+            return L::round_in_mode(a);
+        else
+            return L::round_small_to_i32(a);
+    }
+};
+
+namespace detail {
+
+template <class L> struct NearestModeOf {
+    struct type {};
+};
+template <class L>
+requires requires { typename L::NearestMode; }
+struct NearestModeOf<L> {
+    using type = typename L::NearestMode;
+};
+
+}  // namespace detail
+
+/// What NearestLanes rely on. To the compiler, the mode is no input of an instruction; but no read or write moves
+/// across its change. So what is rounded comes from memory, and goes there, while one NearestMode lives.
+template <class L> using NearestMode = typename detail::NearestModeOf<L>::type;
 
 /// Asks for a line of memory that will be written; says nothing to the compiler.
 INTQ_ALWAYS_INLINE void prefetch(const void* address) noexcept {

@@ -401,6 +401,24 @@ struct avx2_lanes {
     static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept {
         return {_mm256_cvttps_epi32(_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
     }
+    /// While it lives, its thread rounds to the nearest, ties to even.
+    class NearestMode {
+    public:
+        NearestMode() noexcept : given_(_mm_getcsr()) {
+            if (is_another()) _mm_setcsr(given_ & ~static_cast<unsigned>(_MM_ROUND_MASK));
+        }
+        ~NearestMode() {
+            if (is_another()) _mm_setcsr(given_);
+        }
+        NearestMode(const NearestMode&) = delete;
+        NearestMode& operator=(const NearestMode&) = delete;
+
+    private:
+        bool is_another() const noexcept { return (given_ & _MM_ROUND_MASK) != _MM_ROUND_NEAREST; }
+        unsigned given_;
+    };
+    /// vcvtps2dq takes the mode of the thread; vroundps has one of its own, but leaves a float to convert.
+    static INTQ_ALWAYS_INLINE i32 round_in_mode(f32 a) noexcept { return {_mm256_cvtps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm256_castsi256_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {
         __m128 m = _mm_min_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
