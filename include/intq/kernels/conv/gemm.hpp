@@ -183,19 +183,20 @@ private:
         const FusedEpilogue epilogue(*call.packed);
         typename Inner::SpacedRows spaced(panel, slot);
         const index_t channel = panel.channel, count = panel.count, step = call.packed->out_channels;
-        const Sumin* const sumin = static_cast<const Sumin*>(call.sumin);
-        Y* const y = static_cast<Y*>(call.y);
-        index_t first = place(call, panel, slot, 0);
+        const index_t first = place(call, panel, slot, 0);
+        const Sumin* sumin = sumin_at(call, first);
+        Y* y = static_cast<Y*>(call.y) + first;
+        index_t at[array_size(Rows)];
+        INTQ_UNROLL
+        for (int r = 0; r < Rows; ++r) at[r] = r * step;
         do {
             Inner::template compute_spaced<Rows, Vectors>(spaced, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
-                index_t at[array_size(Rows)];
-                INTQ_UNROLL
-                for (int r = 0; r < Rows; ++r) at[r] = first + r * step;
                 store_registers<Rows, Vectors>(registers, epilogue, channel, count, sumin, y, at);
             });
             slot += Rows;
             spaced.x += Rows * spaced.stride;
-            first += Rows * step;
+            sumin += std::is_same_v<Sumin, no_sumin> ? 0 : Rows * step;
+            y += Rows * step;
         } while (spaced_end - slot >= Rows && Inner::tile_rows(Vectors, last - slot, true) == Rows);
         return slot;
     }
