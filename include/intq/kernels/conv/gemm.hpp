@@ -180,9 +180,9 @@ private:
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE index_t fused_spaced(const ConvCall& call, const Panel& panel, index_t slot,
                                                   index_t spaced_end, index_t last) INTQ_NOEXCEPT {
-        const FusedEpilogue epilogue(*call.packed);
+        const PackedConv2d& packed = *call.packed;
         typename Inner::SpacedRows spaced(panel, slot);
-        const index_t channel = panel.channel, count = panel.count, step = call.packed->out_channels;
+        const index_t channel = panel.channel, count = panel.count, step = packed.out_channels;
         const index_t first = place(call, panel, slot, 0);
         const Sumin* sumin = sumin_at(call, first);
         Y* y = static_cast<Y*>(call.y) + first;
@@ -191,6 +191,8 @@ private:
         for (int r = 0; r < Rows; ++r) at[r] = r * step;
         do {
             Inner::template compute_spaced<Rows, Vectors>(spaced, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+                // Made for each tile: among the sums, its lanes would find no registers.
+                const FusedEpilogue epilogue(packed);
                 store_registers<Rows, Vectors>(registers, epilogue, channel, count, sumin, y, at);
             });
             slot += Rows;

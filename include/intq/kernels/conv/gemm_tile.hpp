@@ -105,6 +105,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     /// Sums of `Rows` slots in registers, and then finish(registers).
     template <int Rows, int Vectors, class Finish>
     static INTQ_ALWAYS_INLINE void compute(const Panel& panel, index_t slot, Finish&& finish) noexcept {
+        constexpr index_t step = step_weights<Vectors>;
         const detail::RowPointers<Activation, Rows> rows(panel.source, panel.in_channel, slot);
         typename Tile::template Registers<Rows, Vectors> registers;
         alignas(buffer_alignment) Acc start[Vectors * L::width()];
@@ -117,9 +118,10 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             const Activation* x[array_size(Rows)];
             rows.at(tap, x);
             taps = rows.valid_taps(tap, panel.run_width);
-            const Weight* const rest = add_groups<Rows, Vectors>(registers, x, taps * panel.whole, tap_weights);
+            const Weight* w = tap_weights;
+            for (index_t k = 0; k < taps * panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if constexpr (!is_always_staged)
-                if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, rest);
+                if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
         }
         finish(registers);
     }
@@ -146,6 +148,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     /// Sums of the first `Rows` of them in registers, and then finish(registers). Nothing is looked up.
     template <int Rows, int Vectors, class Finish>
     static INTQ_ALWAYS_INLINE void compute_spaced(const SpacedRows& spaced, Finish&& finish) noexcept {
+        constexpr index_t step = step_weights<Vectors>;
         typename Tile::template Registers<Rows, Vectors> registers;
         registers.start(spaced.bias);
         const Weight* w = spaced.weights;
@@ -154,22 +157,14 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.stride;
-            w = add_groups<Rows, Vectors>(registers, x, spaced.depth, w);
+            for (index_t k = 0; k < spaced.depth; k += Tile::depth, w += step) registers.step(x, k, w);
         }
         finish(registers);
     }
 
 private:
-    /// The products of whole groups: the first `count` elements of each row. Returns the weights behind theirs.
-    template <int Rows, int Vectors>
-    static INTQ_ALWAYS_INLINE const Weight* add_groups(typename Tile::template Registers<Rows, Vectors>& registers,
-                                                       const Activation* const (&x)[array_size(Rows)], index_t count,
-                                                       const Weight* w) noexcept {
-        constexpr index_t step = Vectors * L::width() * Tile::depth * Tile::planes;
-        for (index_t k = 0; k < count; k += Tile::depth, w += step) registers.step(x, k, w);
-        return w;
-    }
-
+    /// Weights that a step reads.
+    template <int Vectors> static constexpr index_t step_weights = Vectors* L::width() * Tile::depth* Tile::planes;
     /// Each number of rows up to this one has its own code. Above it, only the largest tile that fits does. A layer
     /// has at most one panel that is narrower, and each number of rows costs compile time.
     static constexpr int small_rows(int panel_vectors) noexcept { return panel_vectors == Tile::vectors ? 6 : 4; }
