@@ -126,7 +126,11 @@ TEST_CASE("A state file that does not fit names itself and the tensor, and chang
         return *std::find_if(file.arrays.begin(), file.arrays.end(), [&](const auto& a) { return a.name == name; });
     };
     CHECK_THAT(message_with([&](auto& file) { of(file, "conv.bias").name = "conv.bais"; }),
-               Contains("bad.safetensors: ") && Contains("conv.bias") && Contains("lacks"));
+               Contains("bad.safetensors: ") && Contains("conv.bias") && Contains("lacks") && Contains("conv.bais"));
+    nn::StateDict twice = nn::state_dict(*model);
+    twice.push_back(twice[0]);
+    CHECK_THAT(message_of<Error>([&] { nn::load_state_dict(*model, twice); }),
+               Contains(twice[0].name) && Contains("has this name twice"));
     CHECK_THAT(message_with([&](auto& file) {
                    of(file, "conv.bias").array = io::make_npy<float>({1}, std::vector<float>{1.0f});
                }),

@@ -68,6 +68,7 @@ std::vector<Named<Tensor*>> all_tensors(Module& model);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -134,6 +135,13 @@ INTQ_INLINE void check_finite_parameters(Module& model, const StateByName& state
     }
 }
 
+INTQ_INLINE std::string lacking(const std::string& name, const StateByName& state) {
+    std::vector<std::string> known;
+    for (const auto& item : state) known.push_back(item.first);
+    return "the state dictionary lacks this tensor of the model" +
+           (known.empty() ? "" : "; the nearest it has are " + nearest_names(name, known));
+}
+
 /// What can be said of a dictionary without writing it.
 INTQ_INLINE void check_tensors(Module& model, const StateByName& state) {
     const std::set<std::string> transient = transient_names(model);
@@ -143,7 +151,7 @@ INTQ_INLINE void check_tensors(Module& model, const StateByName& state) {
         names.insert(tensor.name);
         if (!tensor.value->defined()) continue;
         if (given == nullptr && transient.count(tensor.name) != 0) continue;
-        if (given == nullptr) throw Error(tensor.name, "the state dictionary lacks this tensor of the model");
+        if (given == nullptr) throw Error(tensor.name, lacking(tensor.name, state));
         if (!(given->shape() == tensor.value->shape()) || given->dtype() != tensor.value->dtype())
             throw Error(tensor.name, std::string("the state dictionary has ") + name_of(given->dtype()) + " " +
                                          to_string(given->shape()) + ", the model " + name_of(tensor.value->dtype()) +
@@ -171,7 +179,9 @@ INTQ_INLINE void tell_modules(Module& model) {
 /// The dictionary as the modules of the model take it.
 INTQ_INLINE StateByName adapted(Module& model, const StateDict& given) {
     StateByName state;
-    for (const auto& item : given) state.emplace(item.name, item.value);
+    for (const auto& item : given)
+        if (!state.emplace(item.name, item.value).second)
+            throw Error(item.name, "the state dictionary has this name twice");
     for (const auto& module : model.named_modules()) {
         const std::string prefix = module.name.empty() ? "" : module.name + ".";
         const auto first = state.lower_bound(prefix);

@@ -156,7 +156,7 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
                     throw Error("lower: " + node.layer() + " (" + node.type + ")",
                                 "it reads \"" + quantized.tensor(input).name +
                                     "\", which stays in float; a program executes integers only, so operators in float "
-                                    "may only be at the end of a model");
+                                    "may only be at the end of a model; a HybridModel runs others in parts");
             continue;
         }
         tail.nodes.push_back(node);
