@@ -137,6 +137,27 @@ TEST_CASE("int16 layers with a bias come back with the same sums, for every targ
     }
 }
 
+TEST_CASE("A number beside codes is the same operand behind a file") {
+    const auto x = test::random_tensor(Shape(3, 3, 6, 6), 7);
+    using Binary = nn::Value (*)(const nn::Value&, const nn::Value&);
+    const std::pair<const char*, Binary> functions[] = {{"add", &nn::add}, {"sub", &nn::sub}, {"mul", &nn::mul}};
+    for (const arith::PolicyRecord& target :
+         {target::tflite<>::policy, target::litert::policy, target::bpu<march::bayes>::policy})
+        for (const DType dtype : {DType::int8, DType::int16})
+            for (const auto& [name, function] : functions)
+                for (const double number : {0.0, 0.3, -0.3, 0.5, 2.0}) {
+                    INFO(target.name << ", " << name_of(dtype) << ", " << name << " " << number);
+                    const auto model = test::stubbed(
+                        {}, [&, f = function](auto&, nn::Arguments a) { return f(a[0], nn::Value(number)); });
+                    const auto prepared = quantization::prepare_calibration_fx(
+                        *model, quantization::get_default_qconfig_mapping(target, dtype), target);
+                    quantization::calibrate(*prepared, x, 3);
+                    const QuantizedGraph first = quantization::convert_fx(*prepared);
+                    const QuantizedGraph again = read_back(bytes_of(first, QuantizedForm::qdq), target);
+                    CHECK(same_results(first, again, x));
+                }
+}
+
 TEST_CASE("A layer of one channel has one scale, in the first file as in the second") {
     const auto x = test::random_tensor(Shape(3, 3, 6, 6), 7);
     const auto model = test::stubbed({{"one", test::make_conv(3, 1, 3, 1)}},

@@ -207,7 +207,7 @@ private:
             }
             case Role::own_output:
                 if (all_on_grid && ends_in_quantizer(node, row)) take_number(node, row);
-                if (node.operands().size() < static_cast<std::size_t>(row.operands)) return;
+                if (node.operands().size() < static_cast<std::size_t>(row.operands) && !keeps_number(node, row)) return;
                 [[fallthrough]];
             case Role::cat:
             case Role::weighted:
@@ -220,13 +220,19 @@ private:
         }
     }
 
+    /// Whether a number beside codes stays one, which lowering makes an operand (docs/arithmetic.md section 4). A
+    /// target that computes as ONNX does has it exactly.
+    bool keeps_number(const graph::Node& node, const QuantizedOperator& row) const {
+        return row.operands == 2 && !options_.target.computes_as_onnx() && node.args().size() == 2 &&
+               (node.args()[0].number() || node.args()[1].number());
+    }
+
     /// A number beside codes becomes a tensor of codes of their type.
     void take_number(graph::Node& node, const QuantizedOperator& row) {
-        if (row.operands != 2 || node.operands().size() != 1) return;
+        if (row.operands != 2 || node.operands().size() != 1 || keeps_number(node, row)) return;
         graph::Node& other = *node.operands()[0];
         if (other.outputs()[0].dtype == DType::none) prepared_->propagate_shapes(example_inputs());
-        const graph::Node* const codes =
-            make_number_an_operand(*prepared_, node, row.kind, on_grid_.at(&other)->dtype());
+        const graph::Node* const codes = make_number_an_operand(*prepared_, node, on_grid_.at(&other)->dtype());
         if (codes != nullptr) on_grid_[codes] = quantizer_of(*codes);
     }
 

@@ -4,9 +4,7 @@
 #ifndef INTQ_INTEROP_QUANTIZED_ONNX_INTERNAL_CONSTANT_OPERANDS_HPP
 #define INTQ_INTEROP_QUANTIZED_ONNX_INTERNAL_CONSTANT_OPERANDS_HPP
 
-#include "intq/arith/target.hpp"
 #include "intq/core/dtype.hpp"
-#include "intq/core/op_kind.hpp"
 #include "intq/graph/node.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -14,21 +12,17 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The grid on which a number that the file holds in float is one code, exactly or to an ULP.
-///
-///     mul, and fp32     s = |c|, the code is ±1
-///     add, sub          s = |c| / qmax, the code is ±qmax: their operands lose the bits by which their scales differ
+/// The grid on which a number that the file holds in float is the code ±1: s = |c|.
 ///
 /// @param dtype  of the other operand
-OwnedQParams grid_of_number(double number, OpKind op, const arith::PolicyRecord& target, DType dtype);
+OwnedQParams grid_of_number(double number, DType dtype);
 
 /// Lets an operator of two operands, one of which is a number, read it as a tensor of the model with a quantizer.
 ///
-/// @param op     add, sub or mul
 /// @param dtype  of the codes of the other operand
-/// @pre    the shape of the other operand is known
+/// @pre    the shape of the other operand is known; the target computes as ONNX does
 /// @return the call of the quantizer; null where the operator has no number among its two operands
-graph::Node* make_number_an_operand(quantization::PreparedModel& model, graph::Node& node, OpKind op, DType dtype);
+graph::Node* make_number_an_operand(quantization::PreparedModel& model, graph::Node& node, DType dtype);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
@@ -52,15 +46,11 @@ graph::Node* make_number_an_operand(quantization::PreparedModel& model, graph::N
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE OwnedQParams grid_of_number(double number, OpKind op, const arith::PolicyRecord& target, DType dtype) {
-    const bool is_one = op == OpKind::mul || target.computes_as_onnx();
-    const double steps = is_one ? 1.0 : static_cast<double>(highest_code(dtype));
-    const auto scale = static_cast<float>(std::fabs(number) / steps);
-    return OwnedQParams::per_tensor(number == 0.0 ? 1.0f : scale, dtype);
+INTQ_INLINE OwnedQParams grid_of_number(double number, DType dtype) {
+    return OwnedQParams::per_tensor(number == 0.0 ? 1.0f : static_cast<float>(std::fabs(number)), dtype);
 }
 
-INTQ_INLINE graph::Node* make_number_an_operand(quantization::PreparedModel& model, graph::Node& node, OpKind op,
-                                                DType dtype) {
+INTQ_INLINE graph::Node* make_number_an_operand(quantization::PreparedModel& model, graph::Node& node, DType dtype) {
     graph::ArgumentList args = node.args();
     if (args.size() != 2 || node.operands().size() != 1) return nullptr;
     Shape ones;
@@ -69,7 +59,7 @@ INTQ_INLINE graph::Node* make_number_an_operand(quantization::PreparedModel& mod
     for (std::size_t i = 0; i < 2; ++i) {
         const std::optional<double> number = args[i].number();
         if (!number) continue;
-        const OwnedQParams grid = grid_of_number(*number, op, model.target(), dtype);
+        const OwnedQParams grid = grid_of_number(*number, dtype);
         const std::string name = node.name() + "_operand";
         model.add_buffer(name, Tensor::full(ones, static_cast<float>(*number)));
         model.add_child(name + "_quantizer", given_quantizer(grid, model.target().quantize));
