@@ -1113,7 +1113,7 @@ constexpr NoGradient no_gradient[] = {{"size", "it gives integers"}, {"floordiv"
 std::set<std::string> operators_of_the_graph() {
     std::set<std::string> names;
     for (const graph::OperatorSpelling& row : graph::operator_spellings) names.insert(std::string(row.name));
-    for (const nn::float_operators::UnaryRow& row : nn::float_operators::unary_rows) names.insert(row.name);
+    for (const nn::float_operators::UnaryRow& row : nn::float_operators::unary_rows) names.emplace(row.name);
     return names;
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("An open batch stays open in every operator of a float model") {
     }
     for (const auto& row : nn::float_operators::unary_rows) {
         INFO(row.name);
-        CHECK(written.count(row.name) == 1);
+        CHECK(written.count(std::string(row.name)) == 1);
     }
 }
 
