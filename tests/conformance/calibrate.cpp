@@ -157,8 +157,9 @@ void float_operators() {
     const Tensor positive = ops::clamp(x, 1e-3, std::nullopt);
     for (const ops::UnaryRow& row : ops::unary_rows) {
         const bool is_root = row.function == TableFunction::sqrt || row.function == TableFunction::rsqrt;
-        show(row.name, ops::unary(row.function, is_root || row.function == TableFunction::log ? positive : x,
-                                  row.default_parameter));
+        show(std::string(row.name).c_str(),
+             ops::unary(row.function, is_root || row.function == TableFunction::log ? positive : x,
+                        row.default_parameter));
     }
     const Tensor state = random_values(Shape(24, 6), 72, 1.0f);
     const ops::LstmWeights weights{random_values(Shape(24, 8), 73, 1.0f), random_values(Shape(24, 6), 74, 1.0f),
