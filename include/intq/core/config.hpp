@@ -48,6 +48,12 @@
 #    define INTQ_UNROLLED 0
 #endif
 
+// INTQ_CALL_UNOPTIMISED 1 lets units without optimisation call the functions of kernels, so that they compile in half to
+// two thirds of the time. Units built with other flags would share these functions, and may not be linked with them.
+#ifndef INTQ_CALL_UNOPTIMISED
+#    define INTQ_CALL_UNOPTIMISED 0
+#endif
+
 // 0 for a program that reads no ONNX files, and so needs no protozero. CMake sets it to 1 where protozero is found.
 #ifndef INTQ_WITH_PROTOZERO
 #    define INTQ_WITH_PROTOZERO 1
@@ -85,9 +91,7 @@
 
 // ----------------------------------------------------------------------------------------------------------------------
 
-// How functions of kernels are inlined. A build without optimisation calls them: forced inlining would make nothing
-// faster there, and compiling takes 1.5 to 2 times as long with it.
-#if (defined(__GNUC__) || defined(__clang__)) && defined(__OPTIMIZE__)
+#if (defined(__GNUC__) || defined(__clang__)) && (!INTQ_CALL_UNOPTIMISED || defined(__OPTIMIZE__))
 #    define INTQ_ALWAYS_INLINE inline __attribute__((always_inline))
 #    define INTQ_ALWAYS_INLINE_LAMBDA __attribute__((always_inline))
 #    if INTQ_UNROLLED
