@@ -48,8 +48,8 @@
 #    define INTQ_UNROLLED 0
 #endif
 
-// INTQ_CALL_UNOPTIMISED 1 lets units without optimisation call the functions of kernels, so that they compile in half to
-// two thirds of the time. Units built with other flags would share these functions, and may not be linked with them.
+// INTQ_CALL_UNOPTIMISED 1 lets units without optimisation call the functions of kernels, so that they compile in half
+// to two thirds of the time. Units built with other flags would share these functions, and may not be linked with them.
 #ifndef INTQ_CALL_UNOPTIMISED
 #    define INTQ_CALL_UNOPTIMISED 0
 #endif
