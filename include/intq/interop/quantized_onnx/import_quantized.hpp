@@ -206,8 +206,10 @@ private:
                 return prepared_->mark_quantized(node);
             }
             case Role::own_output:
-                if (all_on_grid && ends_in_quantizer(node, row)) take_number(node, row);
-                if (node.operands().size() < static_cast<std::size_t>(row.operands) && !keeps_number(node, row)) return;
+                if (!keeps_number(node, row)) {
+                    if (all_on_grid && ends_in_quantizer(node, row)) take_number(node, row);
+                    if (node.operands().size() < static_cast<std::size_t>(row.operands)) return;
+                }
                 [[fallthrough]];
             case Role::cat:
             case Role::weighted:
@@ -229,7 +231,7 @@ private:
 
     /// A number beside codes becomes a tensor of codes of their type.
     void take_number(graph::Node& node, const QuantizedOperator& row) {
-        if (row.operands != 2 || node.operands().size() != 1 || keeps_number(node, row)) return;
+        if (row.operands != 2 || node.operands().size() != 1) return;
         graph::Node& other = *node.operands()[0];
         if (other.outputs()[0].dtype == DType::none) prepared_->propagate_shapes(example_inputs());
         const graph::Node* const codes = make_number_an_operand(*prepared_, node, on_grid_.at(&other)->dtype());
