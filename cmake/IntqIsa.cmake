@@ -23,6 +23,11 @@ foreach(level IN LISTS intq_isa_rows)
     intq_backend_field(${level} flags INTQ_ISA_FLAGS_${level})
 endforeach()
 set(INTQ_ISA_FLAGS_native -march=native)
+# Where a CPU has AVX10, clang 19 warns at each function of a unit that it takes the wider of two levels.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 19 AND
+   CMAKE_CXX_COMPILER_VERSION VERSION_LESS 20 AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    list(APPEND INTQ_ISA_FLAGS_native -mno-avx10.1-256)
+endif()
 
 # --- what this CPU executes -------------------------------------------------------------------------------------------
 # INTQ_ISA_RUNS lists the levels, weakest first.

@@ -135,7 +135,7 @@ TEST_CASE("Every backend counts each value into the bin of torch.histc, and igno
              {HistogramRange{-1.0f, 0.9f}, HistogramRange{0.0f, 1.0f}, HistogramRange{-3.7f, 1e6f},
               HistogramRange{1e-38f, 3e-38f}, HistogramRange{16777210.0f, 16777216.0f}})
             for (const index_t bins : {1, 8, 255, 2048})
-                for (const std::size_t size : {0, 1, 3, 17, 63, 64, 65, 5000}) {
+                for (const std::size_t size : {0u, 1u, 3u, 17u, 63u, 64u, 65u, 5000u}) {
                     const auto values = edge_values(range, bins, size);
                     INFO(Backend::name << ' ' << range.lowest << ' ' << range.highest << " bins " << bins << " size "
                                        << size);

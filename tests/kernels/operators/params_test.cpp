@@ -14,13 +14,16 @@
 #include "support/catch.hpp"
 #include "support/one_instruction.hpp"
 
-namespace {
-
 using namespace intq;
 using namespace intq::test;
 using kernels::ParamField;
 
 // --- whole -----------------------------------------------------------------------------------------------------------
+// Which bytes of a struct are padding, g++ knows and clang 19 does not: the sanitizer build may leave this part out.
+#if defined(__has_builtin)
+#    if __has_builtin(__builtin_clear_padding)
+
+namespace {
 
 /// How often each byte of a struct was named. What a description keeps in variables of its own (pointers, the lengths
 /// of spans) is changed, so that the struct shows where it ends up.
@@ -121,6 +124,9 @@ TEST_CASE(
     }
     CHECK(checked == described);
 }
+
+#    endif
+#endif
 
 // --- enough ----------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,8 @@ std::vector<unsigned char> expected_bytes(const Images& images, const std::vecto
                                           const oracle::Target& target, DType dtype) {
     oracle::Tensor codes;
     codes.n = images.count, codes.c = images.channels, codes.h = 1, codes.w = images.pixels;
-    codes.codes = oracle::quantize(images.values, per_channel, images.pixels, target.quantize);
+    codes.codes =
+        oracle::quantize(images.values, per_channel, static_cast<std::size_t>(images.pixels), target.quantize);
     return channels_last_bytes(codes, dtype);
 }
 
