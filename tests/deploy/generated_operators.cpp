@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "operators.hpp"
+#include "support/sanitizer.hpp"
 
 // Of the linker: where this program begins and ends in memory.
 extern "C" char __executable_start, end;
@@ -78,7 +79,7 @@ bool check(const char* name, const runtime::Program& program, const runtime::Gol
 
 /// Lets this program write its own constants. False where the system does not allow it.
 bool make_constants_writable() {
-#if defined(__SANITIZE_ADDRESS__)
+#if INTQ_TEST_ADDRESS_SANITIZER
     return false;
 #else
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));

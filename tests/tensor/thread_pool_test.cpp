@@ -12,6 +12,7 @@
 #include <string>
 
 #include "support/catch.hpp"
+#include "support/sanitizer.hpp"
 
 using namespace intq;
 
@@ -171,7 +172,7 @@ TEST_CASE("A pool of more threads than it can have is refused") {
     CHECK_THROWS_WITH(intq::ThreadPool(std::numeric_limits<int>::max()), Catch::Contains("at most 4096 threads"));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !INTQ_TEST_ADDRESS_SANITIZER && !defined(__SANITIZE_THREAD__)
 // Sanitizers reserve the memory of a thread themselves, and end the program where they get none.
 TEST_CASE("When the system starts fewer threads than asked for, those end and the pool is refused") {
     rlimit before{};

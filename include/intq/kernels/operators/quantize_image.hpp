@@ -31,7 +31,7 @@ inline namespace INTQ_ABI {
 
 inline void describe_memory(QuantizeImageParams& image, auto& fields) {
     fields.memory("codes", image.codes, image.dtype == DType::int8 ? ParamType::int8 : ParamType::int16,
-                  image.tables * pixel_values);
+                  [&] { return image.tables * pixel_values; });
 }
 inline void describe_params(QuantizeImageParams& image, auto& fields) {
     fields("dtype", image.dtype);

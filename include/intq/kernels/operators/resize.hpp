@@ -40,7 +40,7 @@ static_assert(sizeof(arith::ResizeTap) == 3 * sizeof(std::int32_t), "a tap is de
 inline void describe_memory(ResizeTable& table, auto& fields) {
     for (std::span<const arith::ResizeTap>* const axis : {&table.rows, &table.columns}) {
         const arith::ResizeTap* data = axis->data();
-        fields.memory("taps", data, ParamType::int32, 3 * static_cast<index_t>(axis->size()));
+        fields.memory("taps", data, ParamType::int32, [&] { return 3 * static_cast<index_t>(axis->size()); });
     }
 }
 inline void describe_params(ResizeTable& table, auto& fields) {
@@ -50,7 +50,7 @@ inline void describe_params(ResizeTable& table, auto& fields) {
         const arith::ResizeTap* data = axis.data();
         fields(count_name, count);
         if (!fields.expect(count >= 1 && count <= arith::largest_resized, Field::output)) return;
-        fields.memory(name, data, ParamType::int32, 3 * count);
+        fields.memory(name, data, ParamType::int32, [&] { return 3 * count; });
         axis = {data, static_cast<std::size_t>(count)};
         fields.expect_memory([&] { return are_taps(axis, extent, table.blend); }, Field::input);
     };
