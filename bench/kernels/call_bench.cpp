@@ -41,7 +41,7 @@ public:
         spec.weight_codes = weights_.data();
         storage_ = program::AlignedBytes(kernels::conv2d_storage_size<Target, Backend>(spec));
         packed_ = value_or_throw(kernels::make_conv2d<Target, Backend>(spec, storage_.workspace()));
-        geometry_ = value_or_throw(kernels::make_conv2d_geometry(spec.window, m, {1, 1}, {}));
+        geometry_ = value_or_throw(kernels::make_conv2d_geometry(spec.window, m, {1, 1}));
         scratch_ = program::AlignedBytes(kernels::conv2d_workspace_size(packed_, geometry_));
         from_ = {x_.data(), {m, k, 1, 1}};
         to_ = {y_.data(), {m, n, 1, 1}};

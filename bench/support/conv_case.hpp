@@ -62,9 +62,7 @@ public:
             if (row == nullptr) throw intq::Error("the table of kernels has no row for it");
             run_ = row->run;
         }
-        geometry_bytes_ = intq::program::AlignedBytes(intq::kernels::conv2d_geometry_size(shape.window, shape.in));
-        geometry_ = intq::value_or_throw(
-            intq::kernels::make_conv2d_geometry(shape.window, shape.batch, shape.in, geometry_bytes_.workspace()));
+        geometry_ = intq::value_or_throw(intq::kernels::make_conv2d_geometry(shape.window, shape.batch, shape.in));
         scratch_ = intq::program::AlignedBytes(intq::kernels::conv2d_workspace_size(packed_, geometry_));
         y_ = intq::program::AlignedBytes(shape.out_elements() * size_of(types.output));
     }
@@ -156,7 +154,7 @@ private:
     void (*run_)(const intq::kernels::ConvCall& call) = nullptr;
     std::vector<std::byte> weights_;
     std::vector<float> scales_, bias_;
-    intq::program::AlignedBytes x_, y_, packed_bytes_, geometry_bytes_, scratch_;
+    intq::program::AlignedBytes x_, y_, packed_bytes_, scratch_;
     intq::kernels::PackedConv2d packed_{};
     intq::kernels::ConvGeometry geometry_{};
 };

@@ -76,11 +76,9 @@ Packed pack(const Layer& layer, const engine::Tensor& x, engine::Arena& arena) {
     spec.weight_codes = layer.weights.data(), spec.bias_codes_int32 = layer.bias.data();
     spec.requantize = &requantize, spec.bounds = &bounds;
 
-    const Size2d size{x.height, x.width};
     const auto packed = kernels::make_conv2d<Rule>(spec, take(arena, kernels::conv2d_storage_size<Rule>(spec)));
     if (!packed) refuse(layer, packed.status());
-    const auto geometry = kernels::make_conv2d_geometry(spec.window, 1, size,
-                                                        take(arena, kernels::conv2d_geometry_size(spec.window, size)));
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, 1, {x.height, x.width});
     if (!geometry) refuse(layer, geometry.status());
     return {*packed, *geometry, take(arena, kernels::conv2d_workspace_size(*packed, *geometry))};
 }

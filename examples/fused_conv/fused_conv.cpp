@@ -15,7 +15,7 @@ constexpr index_t channels = 8, height = 6, width = 5, weights = channels * chan
 
 static float w[weights], bias[channels], mean[channels], variance[channels], scale[channels];  // the float layer
 static std::int8_t codes[weights], x[image], shortcut[image], y[image];
-alignas(buffer_alignment) static std::byte packed_bytes[16384], offset_bytes[4096], scratch_bytes[4096];
+alignas(buffer_alignment) static std::byte packed_bytes[16384], scratch_bytes[4096];
 
 static int refuse(const Status& status) {
     std::printf("refused: %s of %s\n", name_of(status.code), name_of(status.field));
@@ -63,8 +63,7 @@ int main() {
 
     // Setup may fail, with a status; it says beforehand how many bytes it needs.
     const auto layer = kernels::make_conv2d<Chip>(spec, {packed_bytes, sizeof packed_bytes});
-    const auto geometry =
-        kernels::make_conv2d_geometry(spec.window, 1, {height, width}, {offset_bytes, sizeof offset_bytes});
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, 1, {height, width});
     if (!layer.ok()) return refuse(layer.status());
     if (!geometry.ok()) return refuse(geometry.status());
     const Workspace scratch{scratch_bytes, kernels::conv2d_workspace_size(*layer, *geometry)};

@@ -13,7 +13,7 @@ using pick_backend::channels;
 using pick_backend::side;
 using Chip = target::bpu<march::bayes>;
 
-alignas(buffer_alignment) std::byte packed_bytes[32768], offset_bytes[16384], scratch_bytes[16384];
+alignas(buffer_alignment) std::byte packed_bytes[32768], scratch_bytes[16384];
 
 bool convolve(const std::int8_t* weights, const std::int8_t* x, std::int8_t* y) {
     kernels::Conv2dSpec spec;
@@ -24,8 +24,7 @@ bool convolve(const std::int8_t* weights, const std::int8_t* x, std::int8_t* y) 
     spec.output = QParams::per_tensor(0.25f, 0, DType::int8);
     spec.weight_codes = weights;
     const auto layer = kernels::make_conv2d<Chip>(spec, {packed_bytes, sizeof packed_bytes});
-    const auto geometry =
-        kernels::make_conv2d_geometry(spec.window, 1, {side, side}, {offset_bytes, sizeof offset_bytes});
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, 1, {side, side});
     if (!layer.ok() || !geometry.ok()) return false;
     const ImageView<const std::int8_t> input(x, {1, channels, side, side});
     const ImageView<std::int8_t> output(y, {1, channels, side, side});

@@ -400,10 +400,7 @@ Outcome run_conv(const KernelTable& table, Draw draw) {
     GuardedBuffer storage(static_cast<std::size_t>(round_up(bytes, buffer_alignment)));
     const auto packed = kernels::pack_conv2d(table.packing, layer.spec(), {storage.as<std::byte>(), bytes});
     if (!packed) return {};
-    std::vector<std::int32_t> offsets(static_cast<std::size_t>(kernels::conv2d_geometry_size(shape.window, in) / 4));
-    const auto geometry = kernels::make_conv2d_geometry(
-        shape.window, shape.batch, in,
-        {reinterpret_cast<std::byte*>(offsets.data()), static_cast<index_t>(offsets.size() * 4)});
+    const auto geometry = kernels::make_conv2d_geometry(shape.window, shape.batch, in);
     if (!geometry) return {};
     const kernels::ConvRow* const found = find_conv(table, *packed);
     if (found == nullptr) return {};

@@ -70,12 +70,10 @@ private:
         spec.input = spec.output = codes.for_library();
         spec.weight = QParams::per_tensor(0.01f, 0, DType::int8);
         spec.weight_codes = weights.data();
-        const Size2d size{in[2], in[3]};
         kernels::ConvParams step;
         step.packed = value_of(
             kernels::pack_conv2d(table_.packing, spec, bytes(kernels::packed_conv2d_size(table_.packing, spec))));
-        step.geometry = value_of(
-            kernels::make_conv2d_geometry(window, batch, size, bytes(kernels::conv2d_geometry_size(window, size))));
+        step.geometry = value_of(kernels::make_conv2d_geometry(window, batch, {in[2], in[3]}));
         need(kernels::conv2d_workspace_size(step.packed, step.geometry));
         return push(OpKind::conv2d, {x}, Shape(batch, channels, step.geometry.out.height, step.geometry.out.width),
                     step);

@@ -157,8 +157,7 @@ private:
         kernels::ConvParams step;
         step.packed = value_of(
             kernels::pack_conv2d(table_->packing, spec, bytes(kernels::packed_conv2d_size(table_->packing, spec))));
-        step.geometry = value_of(kernels::make_conv2d_geometry(window, max_batch, in_size,
-                                                               bytes(kernels::conv2d_geometry_size(window, in_size))));
+        step.geometry = value_of(kernels::make_conv2d_geometry(window, max_batch, in_size));
         const index_t scratch = kernels::conv2d_workspace_size(step.packed, step.geometry);
         if (scratch > workspace_size) workspace_size = scratch;
         const Shape shape =

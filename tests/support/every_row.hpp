@@ -24,7 +24,6 @@ constexpr index_t pixels = batch * side * side, weight_count = outputs * inputs 
 
 alignas(64) inline std::byte storage[1 << 15];
 alignas(64) inline std::byte workspace[1 << 12];
-alignas(64) inline std::byte geometry_storage[1 << 12];
 alignas(64) inline std::byte arena[1 << 14];
 alignas(64) inline std::int32_t x_memory[pixels * inputs], e_memory[pixels * outputs], y_memory[pixels * outputs];
 inline float reals[pixels * inputs], gradients[pixels * inputs], results[pixels * inputs],
@@ -121,8 +120,7 @@ inline bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) 
     if (row.accumulator_bits < usual_bits) spec.bias_codes_int32 = bias_codes;
     spec.wide_sum = row.accumulator_bits > usual_bits;
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
-    const auto geometry =
-        kernels::make_conv2d_geometry(spec.window, batch, image, all_of(geometry_storage, sizeof geometry_storage));
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, image);
     if (!packed.ok() || !geometry.ok() || kernels::find_conv(table, *packed) != &row) return false;
     if (kernels::conv2d_workspace_size(*packed, *geometry) > static_cast<index_t>(sizeof workspace)) return false;
     const void* const x = table.stage(*packed, *geometry, x_memory, all_of(workspace, sizeof workspace), serial);
@@ -149,8 +147,7 @@ inline bool run_float_rows(const kernels::FloatTable& table) {
     for (const kernels::ConvRow& row : table.conv) {
         const kernels::FloatConv2dSpec spec = float_spec_of(row.is_depthwise, row.has_sumin);
         const auto packed = kernels::pack_float_conv2d(table.packing, spec, all_of(storage, sizeof storage));
-        const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side},
-                                                            all_of(geometry_storage, sizeof geometry_storage));
+        const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side});
         if (!packed.ok() || !geometry.ok() || kernels::find_conv(table.conv, *packed) != &row) return false;
         row.run({&*packed, &*geometry, gradients, row.has_sumin ? gradients : nullptr, results, &serial});
         if (!ledger.agrees(hash_of(results, sizeof results))) return false;
@@ -383,8 +380,7 @@ template <class Backend> bool call_conv() {
     spec.weight_codes = weight_codes;
     spec.bias = bias;
     spec.activation = Activation::relu;
-    const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side},
-                                                        all_of(geometry_storage, sizeof geometry_storage));
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side});
     if (!geometry.ok()) return false;
     const ImageView<const std::int8_t> x(reinterpret_cast<const std::int8_t*>(x_memory), {batch, inputs, side, side});
     const ImageView<const std::int8_t> e(reinterpret_cast<const std::int8_t*>(e_memory), {batch, outputs, side, side});
@@ -414,8 +410,7 @@ template <class Backend> bool call_float_conv() {
     const ImageView<float> y(results, {batch, outputs, side, side});
     for (const bool adds : {false, true}) {
         const kernels::FloatConv2dSpec spec = float_spec_of(false, adds);
-        const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side},
-                                                            all_of(geometry_storage, sizeof geometry_storage));
+        const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side});
         if (!geometry.ok() || kernels::float_conv2d_storage_size<Backend>(spec) > static_cast<index_t>(sizeof storage))
             return false;
         const auto packed = kernels::make_float_conv2d<Backend>(spec, all_of(storage, sizeof storage));
@@ -445,7 +440,7 @@ inline bool run_program(const KernelTable& table) {
     spec.output = QParams::per_tensor(0.2f, 0, DType::int8);
     spec.weight_codes = weights8;
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
-    const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {1, 1}, {});
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {1, 1});
     if (!packed.ok() || !geometry.ok()) return false;
     const kernels::ConvParams step{*packed, *geometry};
     const index_t scratch = kernels::conv2d_workspace_size(*packed, *geometry);

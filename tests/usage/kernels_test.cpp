@@ -68,8 +68,7 @@ template <class Target = target::fp32, class Spoil> std::string made_with(const 
 
 /// A packed layer with all that check_conv2d() looks at.
 struct Call {
-    Call() : packed(*layer.make()), geometry(*kernels::make_conv2d_geometry(layer.spec.window, 1, {5, 5}, memory())) {}
-    Workspace memory() { return {offsets.data(), static_cast<index_t>(offsets.size())}; }
+    Call() : packed(*layer.make()), geometry(*kernels::make_conv2d_geometry(layer.spec.window, 1, {5, 5})) {}
     std::string check(std::array<index_t, 4> in, std::array<index_t, 4> out, Workspace workspace) {
         const ImageView<const std::int8_t> x(codes.data(), in);
         const ImageView<std::int8_t> y(results.data(), out);
@@ -77,7 +76,6 @@ struct Call {
     }
 
     Layer layer;
-    alignas(64) std::array<std::byte, 8192> offsets{};
     kernels::PackedConv2d packed;
     kernels::ConvGeometry geometry;
     std::array<std::int8_t, 1024> codes{}, results{};
@@ -203,19 +201,14 @@ TEST_CASE("bad usage: a convolution is checked before it runs") {
     test::check_misuses({
         {"a window that is larger than the image",
          [] {
-             return refusal(kernels::make_conv2d_geometry({{5, 5}, {1, 1}, {}, {1, 1}}, 1, {3, 3}, {}));
+             return refusal(kernels::make_conv2d_geometry({{5, 5}, {1, 1}, {}, {1, 1}}, 1, {3, 3}));
          },
          {"conv2d", "window", "image"}},
         {"an image without rows",
          [] {
-             return refusal(kernels::make_conv2d_geometry({{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, 1, {0, 8}, {}));
+             return refusal(kernels::make_conv2d_geometry({{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, 1, {0, 8}));
          },
          {"conv2d", "extent", "input", "0"}},
-        {"no memory for the geometry",
-         [] {
-             return refusal(kernels::make_conv2d_geometry({{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, 1, {8, 8}, {}));
-         },
-         {"conv2d", "geometry", "bytes", "needed"}},
         {"the geometry of another layer",
          [] {
              Call call;

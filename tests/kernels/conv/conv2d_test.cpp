@@ -79,7 +79,7 @@ std::vector<ConvShape> depthwise_shapes() {
 
 /// A packed layer with everything a run needs, each in a buffer of exactly the announced size.
 struct Prepared {
-    std::optional<GuardedBuffer> storage, geometry_storage, workspace;
+    std::optional<GuardedBuffer> storage, workspace;
     kernels::PackedConv2d packed;
     kernels::ConvGeometry geometry;
     const ConvRow* row = nullptr;
@@ -96,11 +96,7 @@ void prepare(Prepared& made, const KernelTable& table, const kernels::Conv2dSpec
     made.status = packed.status();
     if (!packed) return;
     made.packed = *packed;
-    made.geometry_storage.emplace(
-        static_cast<std::size_t>(kernels::conv2d_geometry_size(spec.window, {shape.height, shape.width})));
-    const auto geometry =
-        kernels::make_conv2d_geometry(spec.window, shape.batch, {shape.height, shape.width},
-                                      {bytes_of(made.geometry_storage), size_of_buffer(made.geometry_storage)});
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, shape.batch, {shape.height, shape.width});
     made.status = geometry.status();
     if (!geometry) return;
     made.geometry = *geometry;

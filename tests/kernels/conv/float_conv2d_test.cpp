@@ -212,13 +212,11 @@ void copy(const std::vector<float>& from, GuardedBuffer& to) {
 struct Prepared {
     Prepared(const FloatTable& table, const FloatProblem& p)
         : storage(static_cast<std::size_t>(kernels::packed_float_conv2d_size(table.packing, spec_of(p)))),
-          geometry_storage(
-              static_cast<std::size_t>(kernels::conv2d_geometry_size(p.shape.window, {p.shape.height, p.shape.width}))),
           x(p.x.size() * sizeof(float)),
           sumin(p.sumin.size() * sizeof(float)) {
         const auto made = kernels::pack_float_conv2d(table.packing, spec_of(p), all_of(storage));
-        const auto shape = kernels::make_conv2d_geometry(p.shape.window, p.shape.batch, {p.shape.height, p.shape.width},
-                                                         all_of(geometry_storage));
+        const auto shape =
+            kernels::make_conv2d_geometry(p.shape.window, p.shape.batch, {p.shape.height, p.shape.width});
         if (!made.ok() || !shape.ok()) return;
         packed = *made;
         geometry = *shape;
@@ -230,7 +228,7 @@ struct Prepared {
         row->run({&packed, &geometry, x.as<float>(), packed.has_sumin ? sumin.as<float>() : nullptr, y, &executor});
     }
 
-    GuardedBuffer storage, geometry_storage, x, sumin;
+    GuardedBuffer storage, x, sumin;
     kernels::PackedConv2d packed;
     kernels::ConvGeometry geometry;
     const kernels::ConvRow* row = nullptr;
@@ -405,9 +403,7 @@ TEST_CASE("run_float_conv2d and its add run what make_float_conv2d made, and the
                 GuardedBuffer storage(
                     static_cast<std::size_t>(kernels::float_conv2d_storage_size<Backend>(spec_of(p))));
                 const auto packed = kernels::make_float_conv2d<Backend>(spec_of(p), all_of(storage));
-                std::vector<std::int32_t> memory(1000);
-                const auto geometry = kernels::make_conv2d_geometry(
-                    p.shape.window, 2, {5, 4}, {reinterpret_cast<std::byte*>(memory.data()), 4000});
+                const auto geometry = kernels::make_conv2d_geometry(p.shape.window, 2, {5, 4});
                 REQUIRE(packed.ok());
                 REQUIRE(geometry.ok());
                 std::vector<float> result = p.sumin;

@@ -133,26 +133,6 @@ template <class Backend, class Code> void check_shape(Resize rule, const Resized
 
 }  // namespace
 
-TEST_CASE("Windows that lie in padding as a whole are of one class, however large the padding is") {
-    // Rows and columns are inside of the image or outside of it: four runs of slots, where each place beyond the image
-    // was a run of its own.
-    const Window2d window{{1, 1}, {1, 1}, {40, 40, 40, 40}, {1, 1}};
-    const Size2d in{8, 8};
-    std::vector<std::int32_t> storage(static_cast<std::size_t>(kernels::conv2d_geometry_size(window, in)) / 4);
-    const auto geometry = kernels::make_conv2d_geometry(
-        window, 1, in,
-        {reinterpret_cast<std::byte*>(storage.data()), static_cast<index_t>(storage.size() * sizeof(std::int32_t))});
-    REQUIRE(geometry.ok());
-    index_t runs = 0, slot = 0;
-    while (slot < geometry->out_pixels()) {
-        slot = geometry->run_ends[slot];
-        ++runs;
-    }
-    CHECK(slot == 88 * 88);
-    CHECK(runs == 4);
-    CHECK(kernels::holds_geometry(window, *geometry));
-}
-
 TEST_CASE("Taps are the positions of docs/arithmetic.md, as rational numbers say them") {
     index_t wrong = 0;
     for (const Resize rule : rules)

@@ -44,23 +44,22 @@ template <class Backend> INTQ_NEVER_INLINE int run_layer(const char* packed_file
     if (!read_file(packed_file, given.data(), own.bytes)) return std::puts("the packed file cannot be read"), 1;
     if (std::memcmp(given.data(), own.data(), given.size()) != 0) return std::puts("DIFFERENT packed bytes"), 1;
 
-    const index_t words = kernels::conv2d_geometry_size(Layer::window, Layer::in) / 4;
-    std::vector<std::int32_t> storage(Layer::size(words));
-    const auto geometry = kernels::make_conv2d_geometry(Layer::window, 1, Layer::in,
-                                                        {reinterpret_cast<std::byte*>(storage.data()), 4 * words});
+    const auto geometry = kernels::make_conv2d_geometry(Layer::window, 1, Layer::in);
     if (!geometry) return std::puts("no geometry"), 1;
-    const typename Inner::Source source(packed, *geometry, layer.x.data());
+    typename Inner::Source source(packed, *geometry, layer.x.data());
     std::int32_t sums[24 * 16];  // of the largest tile
     index_t wrong = 0, compared = 0;
     std::uint32_t hash = 2166136261u;
     for (index_t index = 0; index < packed.panels(); ++index) {
         const typename Inner::Panel panel(packed, source, 0, index);
         for (index_t slot = 0; slot < geometry->out_pixels();) {
-            const index_t rows =
-                Inner::tile_rows(panel.vectors, source.run_end(slot, geometry->out_pixels()) - slot, true);
-            Inner::template run<true>(panel, slot, rows, sums);
+            const index_t left = source.enter(slot, geometry->out_pixels()) - slot;
+            const index_t rows = Inner::tile_rows(panel.vectors, left, true);
+            Inner::template run<true>(panel, rows, sums);
+            index_t pixels[24];
+            source.pixels(rows, pixels);
             for (index_t r = 0; r < rows; ++r) {
-                const index_t pixel = source.pixel(slot, r), y = pixel / Layer::in.width, x = pixel % Layer::in.width;
+                const index_t pixel = pixels[r], y = pixel / Layer::in.width, x = pixel % Layer::in.width;
                 for (index_t c = 0; c < panel.count; ++c, ++compared) {
                     const std::int32_t sum = sums[r * Tile::columns + c];
                     wrong += sum != layer.expected(y, x, panel.channel + c);

@@ -116,7 +116,7 @@ bool compute(std::int8_t* codes, std::int8_t* out) {
 
     using Target = target::bpu<march::bayes>;
     const auto packed = kernels::make_conv2d<Target>(spec, {storage, sizeof storage});
-    const auto geometry = kernels::make_conv2d_geometry(spec.window, 1, {side, side}, {offsets, sizeof offsets});
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, 1, {side, side});
     if (!packed.ok() || !geometry.ok()) return false;
     const ImageView<const std::int8_t> input = q;
     const ImageView<std::int8_t> y(out, {1, outputs, side, side});

@@ -57,10 +57,11 @@ template <class Backend, class Policy, class X, class Weight, class Acc, class Y
             } else {
                 constexpr index_t block = lane_vectors * L::width();
                 index_t c = 0;
-                for (; c + block <= packed.out_channels; c += block) run_slots<lane_vectors>(call, line, c, L::width());
+                for (; c + block <= packed.out_channels; c += block)
+                    run_pixels<lane_vectors>(call, line, c, L::width());
                 for (; c < packed.out_channels; c += L::width())
-                    run_slots<1>(call, line, c,
-                                 packed.out_channels - c < L::width() ? packed.out_channels - c : L::width());
+                    run_pixels<1>(call, line, c,
+                                  packed.out_channels - c < L::width() ? packed.out_channels - c : L::width());
             }
         });
     }
@@ -68,6 +69,21 @@ template <class Backend, class Policy, class X, class Weight, class Acc, class Y
 private:
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     using Out = Epilogue<L, Policy, Y, Sumin>;
+
+    /// The input of a line of output pixels, counted through all images, from channel c on.
+    static detail::LineSource<X> line_source(const ConvCall& call, index_t line, index_t c) noexcept {
+        const PackedConv2d& packed = *call.packed;
+        const ConvGeometry& geometry = *call.geometry;
+        const index_t image = line / geometry.out.height, oy = line - image * geometry.out.height;
+        return {static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c,
+                static_cast<const X*>(packed.padding_row) + c,
+                packed.window,
+                packed.in_channels,
+                geometry.in.height,
+                geometry.in.width,
+                oy * packed.window.stride.height - packed.window.padding.top,
+                packed.input_zero_point};
+    }
 
     // --- with a tile ------------------------------------------------------------------------------------------------
 
@@ -91,16 +107,7 @@ private:
         constexpr index_t width = Vectors * L::width();
         const PackedConv2d& packed = *call.packed;
         const ConvGeometry& geometry = *call.geometry;
-        const index_t image = line / geometry.out.height, oy = line - image * geometry.out.height;
-        const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
-        const detail::LineSource<X> source{x,
-                                           static_cast<const X*>(packed.padding_row) + c,
-                                           packed.window,
-                                           packed.in_channels,
-                                           geometry.in.height,
-                                           geometry.in.width,
-                                           oy * packed.window.stride.height - packed.window.padding.top,
-                                           packed.input_zero_point};
+        const detail::LineSource<X> source = line_source(call, line, c);
         const index_t left = packed.out_channels - c, channels = left < width ? left : width;
         const typename Line::Block block{
             static_cast<const typename Tile::weight*>(packed.weights) + c * packed.depthwise_weights(),
@@ -177,56 +184,52 @@ private:
 
     static constexpr int lane_vectors = 4;
 
-    /// One line of slots, some vectors of channels: a tap is looked up once for all of them.
+    /// One line of output pixels, some vectors of channels: a tap is looked up once for all of them.
     ///
     /// @param count  channels of each vector: fewer than its width only for a single one
     template <int Vectors>
-    static void run_slots(const ConvCall& call, index_t line, index_t c, index_t count) INTQ_NOEXCEPT {
+    static void run_pixels(const ConvCall& call, index_t line, index_t c, index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         const ConvGeometry& geometry = *call.geometry;
         const Out epilogue(packed);
         typename Out::Channels channels[array_size(Vectors)];
         for (index_t v = 0; v < Vectors; ++v) channels[v] = epilogue.channels(c + v * L::width());
-        const index_t image = line / geometry.out.height, line_in_image = line - image * geometry.out.height;
-        const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
-        for (index_t i = 0; i < geometry.out.width; ++i) {
-            const index_t slot = line_in_image * geometry.out.width + i;
+        const detail::LineSource<X> source = line_source(call, line, c);
+        index_t at = line * geometry.out.width * packed.out_channels + c;
+        for (index_t ox = 0; ox < geometry.out.width; ++ox, at += packed.out_channels) {
             Acc sums[Vectors * L::width()];
-            sum_window<Vectors>(call, x, slot, c, count, sums);
-            const index_t pixel =
-                image * geometry.out_pixels() + (geometry.pixels == nullptr ? slot : geometry.pixels[slot]);
+            sum_window<Vectors>(packed, source, ox, c, count, sums);
             for (index_t v = 0; v < Vectors; ++v) {
-                const index_t at = pixel * packed.out_channels + c + v * L::width();
-                const Sumin* const e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
-                epilogue.store(Sum::load(sums + v * L::width()), channels[v], e, static_cast<Y*>(call.y) + at, count);
+                const index_t to = at + v * L::width();
+                const Sumin* const e = static_cast<const Sumin*>(call.sumin) + (adds ? to : 0);
+                epilogue.store(Sum::load(sums + v * L::width()), channels[v], e, static_cast<Y*>(call.y) + to, count);
             }
         }
     }
 
-    /// The sums of a slot of an image. Column by column, as DepthwiseLine sums: floats then have one order on all
+    /// The sums of an output pixel. Column by column, as DepthwiseLine sums: floats then have one order on all
     /// backends.
     template <int Vectors>
-    static INTQ_ALWAYS_INLINE void sum_window(const ConvCall& call, const X* x, index_t slot, index_t c, index_t count,
-                                              Acc* sums) noexcept {
-        const PackedConv2d& packed = *call.packed;
-        const std::int32_t* const offsets = call.geometry->offsets;
-        const index_t taps = call.geometry->taps, weight_stride = packed.padded_outputs();
-        const index_t lanes = Vectors > 1 ? L::width() : count;
-        const X* const padding = static_cast<const X*>(packed.padding_row) + c;
+    static INTQ_ALWAYS_INLINE void sum_window(const PackedConv2d& packed, const detail::LineSource<X>& source,
+                                              index_t ox, index_t c, index_t count, Acc* sums) noexcept {
+        const Window2d& window = packed.window;
+        const index_t weight_stride = packed.padded_outputs(), lanes = Vectors > 1 ? L::width() : count;
         decltype(Sum::load(sums)) acc[array_size(Vectors)];
         simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             acc[v] = Sum::load(static_cast<const Acc*>(packed.bias) + c + v * L::width());
         });
-        for (index_t kx = 0; kx < packed.window.kernel.width; ++kx)
-            for (index_t tap = kx; tap < taps; tap += packed.window.kernel.width) {
-                const index_t offset = offsets == nullptr ? slot : offsets[slot * taps + tap];
-                const X* const from = offset < 0 ? padding : x + offset * packed.in_channels;
-                const Weight* const w = static_cast<const Weight*>(packed.weights) + c + tap * weight_stride;
+        index_t x = ox * window.stride.width - window.padding.left;
+        for (index_t kx = 0; kx < window.kernel.width; ++kx, x += window.dilation.width) {
+            const bool is_inside = x >= 0 && x < source.width;
+            const Weight* w = static_cast<const Weight*>(packed.weights) + c + kx * weight_stride;
+            for (index_t ky = 0; ky < window.kernel.height; ++ky, w += window.kernel.width * weight_stride) {
+                const X* const from = is_inside ? source.row(ky).at(x * source.channels) : source.padding;
                 simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                     const index_t at = v * L::width();
                     acc[v] = Sum::multiply_add(acc[v], L::load(from + at, lanes), L::load(w + at));
                 });
             }
+        }
         simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { Sum::store(sums + v * L::width(), acc[v]); });
     }
 };

@@ -4,7 +4,7 @@
 // Layer: kernels (docs/design.md section 5).
 //
 // Implicit GEMM: a row is an output pixel, a column an output channel; for each tap of the window a row of
-// activations is a pointer, looked up in the geometry. Nothing is copied or padded.
+// activations is a pointer, computed from the first. Nothing is copied or padded.
 #ifndef INTQ_KERNELS_CONV_GEMM_HPP
 #define INTQ_KERNELS_CONV_GEMM_HPP
 
@@ -61,15 +61,16 @@ private:
     /// Whether rows are converted as the kernel comes to them.
     static bool converts_blocks(const ConvCall& call) noexcept {
         return !std::is_same_v<X, typename Inner::Activation> &&
-               detail::input_form(*call.packed, *call.geometry) == detail::InputForm::blocks;
+               detail::input_form(*call.packed) == detail::InputForm::blocks;
     }
 
     static INTQ_NEVER_INLINE void run_task(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
         [[maybe_unused]] const simd::NearestMode<L> mode;
         if (!std::is_same_v<X, typename Inner::Activation> && converts_blocks(call))
             return run_staged_blocks(call, group, task);
-        run_rows(call, {*call.packed, *call.geometry, static_cast<const typename Inner::Activation*>(call.x)}, group,
-                 task);
+        typename Inner::Source source(*call.packed, *call.geometry,
+                                      static_cast<const typename Inner::Activation*>(call.x));
+        run_rows(call, source, group, task);
     }
 
     /// Repeatedly converts as many rows as the stack holds, and runs them.
@@ -87,26 +88,26 @@ private:
             const index_t to = from + most < task.last_row ? from + most : task.last_row;
             stager.copy(from * channels, 0, (to - from) * channels);
             stager.fill((to - from) * channels, Inner::Tile::depth, 0);
-            run_rows(call, {*call.packed, *call.geometry, staged, from}, group,
-                     {from, to, task.first_panel, task.last_panel});
+            typename Inner::Source source(*call.packed, *call.geometry, staged, from);
+            run_rows(call, source, group, {from, to, task.first_panel, task.last_panel});
         }
     }
 
-    static void run_rows(const ConvCall& call, const typename Inner::Source& source, index_t group,
+    static void run_rows(const ConvCall& call, typename Inner::Source& source, index_t group,
                          const Task& task) INTQ_NOEXCEPT {
         alignas(buffer_alignment) Acc sums[array_size(largest_tile)];
         for (index_t index = task.first_panel; index < task.last_panel; ++index) {
             const Panel panel(*call.packed, source, group, index);
             for (index_t slot = task.first_row; slot < task.last_row;) {
-                const index_t left = source.run_end(slot, task.last_row) - slot;
+                const index_t left = source.enter(slot, task.last_row) - slot;
                 const index_t rows = Inner::tile_rows(panel.vectors, left, !has_fused || call.packed->scaled_is_small);
-                if constexpr (std::is_same_v<Y, float>) prefetch(call, panel, slot, rows);
+                if constexpr (std::is_same_v<Y, float>) prefetch(call, panel, rows);
                 if (const index_t end = run_fused(call, panel, slot, rows, slot + left); end != slot) {
                     slot = end;
                     continue;
                 }
-                Inner::template run<!has_fused>(panel, slot, rows, sums);
-                store(call, panel, sums, slot, rows);
+                Inner::template run<!has_fused>(panel, rows, sums);
+                store(call, panel, sums, rows);
                 slot += rows;
             }
         }
@@ -114,12 +115,20 @@ private:
 
     /// Asks for the lines of y that a tile will write. A panel writes a piece of each pixel: strides that the machine
     /// does not predict, while stores wait for their lines in order.
-    static void prefetch(const ConvCall& call, const Panel& panel, index_t slot, index_t rows) noexcept {
+    static void prefetch(const ConvCall& call, const Panel& panel, index_t rows) noexcept {
         constexpr index_t line = buffer_alignment / static_cast<index_t>(sizeof(Y));
+        index_t at[array_size(most_rows)];
+        find_places(call, panel, rows, at);
         for (index_t r = 0; r < rows; ++r)
-            for (index_t c = 0; c < panel.count; c += line)
-                simd::prefetch(static_cast<const Y*>(call.y) + place(call, panel, slot, r) + c);
+            for (index_t c = 0; c < panel.count; c += line) simd::prefetch(static_cast<const Y*>(call.y) + at[r] + c);
     }
+
+    static constexpr index_t most_rows = [] {
+        index_t most = 6;
+        for (int v = 1; v <= Inner::vectors; ++v)
+            if (Inner::max_rows(v) > most) most = Inner::max_rows(v);
+        return most;
+    }();
 
     /// Sums of the largest tile.
     static constexpr index_t largest_tile = [] {
@@ -141,11 +150,11 @@ private:
             simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 constexpr int vectors = v + 1, most = Inner::max_rows(vectors);
                 if (panel.vectors != vectors || rows != most || !call.packed->scaled_is_small) return;
-                const index_t spaced_end = panel.source.spaced_end(slot, last);
-                if (spaced_end - slot >= most && panel.whole >= panel.depth) {
+                const index_t spaced_end = panel.source.spaced_end(last);
+                if (spaced_end - slot >= most && panel.whole >= panel.depth && panel.source.has_taps()) {
                     end = fused_spaced<most, vectors>(call, panel, slot, spaced_end, last);
                 } else {
-                    fused<most, vectors>(call, panel, slot);
+                    fused<most, vectors>(call, panel);
                     end = slot + most;
                 }
             });
@@ -156,16 +165,16 @@ private:
     using FusedEpilogue = Epilogue<simd::NearestLanes<L>, Policy, Y, Sumin>;
 
     template <int Rows, int Vectors>
-    static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel) INTQ_NOEXCEPT {
         index_t at[array_size(Rows)];  // found beforehand: a call among sums in registers would store them all
         if (panel.source.is_in_order()) {
-            const index_t first = place(call, panel, slot, 0), step = call.packed->out_channels;
+            const index_t first = place(call, panel), step = call.packed->out_channels;
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) at[r] = first + r * step;
         } else {
-            find_places(call, panel, slot, Rows, at);
+            find_places(call, panel, Rows, at);
         }
-        Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+        Inner::template compute<Rows, Vectors>(panel, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             const FusedEpilogue epilogue(*call.packed);
             // All reads from memory come first: to the compiler, a store of byte codes may change any of it.
             const index_t channel = panel.channel, count = panel.count;
@@ -181,9 +190,9 @@ private:
     static INTQ_NEVER_INLINE index_t fused_spaced(const ConvCall& call, const Panel& panel, index_t slot,
                                                   index_t spaced_end, index_t last) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        typename Inner::SpacedRows spaced(panel, slot);
+        typename Inner::SpacedRows spaced(panel);
         const index_t channel = panel.channel, count = panel.count, step = packed.out_channels;
-        const index_t first = place(call, panel, slot, 0);
+        const index_t first = place(call, panel);
         const Sumin* sumin = sumin_at(call, first);
         Y* y = static_cast<Y*>(call.y) + first;
         index_t at[array_size(Rows)];
@@ -196,7 +205,7 @@ private:
                 store_registers<Rows, Vectors>(registers, epilogue, channel, count, sumin, y, at);
             });
             slot += Rows;
-            spaced.x += Rows * spaced.stride;
+            spaced.x += Rows * spaced.step;
             sumin += std::is_same_v<Sumin, no_sumin> ? 0 : Rows * step;
             y += Rows * step;
         } while (spaced_end - slot >= Rows && Inner::tile_rows(Vectors, last - slot, true) == Rows);
@@ -224,23 +233,24 @@ private:
     }
 
     /// A tile of sums through the epilogue.
-    static void store(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
-                      index_t rows) INTQ_NOEXCEPT {
+    static void store(const ConvCall& call, const Panel& panel, const Acc* sums, index_t rows) INTQ_NOEXCEPT {
+        index_t at[array_size(most_rows)];
+        find_places(call, panel, rows, at);
         if constexpr (Epilogue<L, Policy, Y, Sumin>::has_quads) {
             simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                if (panel.vectors == v + 1) store_quads<v + 1>(call, panel, sums, slot, rows);
+                if (panel.vectors == v + 1) store_quads<v + 1>(call, panel, sums, at, rows);
             });
         } else {
-            store_vectors(call, panel, sums, slot, rows);
+            store_vectors(call, panel, sums, at, rows);
         }
     }
 
     template <int Vectors>
-    static void store_quads(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
+    static void store_quads(const ConvCall& call, const Panel& panel, const Acc* sums, const index_t* places,
                             index_t rows) INTQ_NOEXCEPT {
         const Epilogue<L, Policy, Y, Sumin> epilogue(*call.packed);
         for (index_t r = 0; r < rows; ++r) {
-            const index_t at = place(call, panel, slot, r);
+            const index_t at = places[r];
             const Acc* const from = sums + r * Vectors * L::width();
             epilogue.template store_quad<Vectors>(
                 [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return detail::LaneSum<L, Acc>::load(from + v * L::width()); },
@@ -248,28 +258,28 @@ private:
         }
     }
 
-    static void store_vectors(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
+    static void store_vectors(const ConvCall& call, const Panel& panel, const Acc* sums, const index_t* places,
                               index_t rows) INTQ_NOEXCEPT {
         const Epilogue<L, Policy, Y, Sumin> epilogue(*call.packed);
         for (index_t lane = 0; lane < panel.count; lane += L::width()) {
             const index_t count = panel.count - lane < L::width() ? panel.count - lane : L::width();
             const auto channels = epilogue.channels(panel.channel + lane);
             for (index_t r = 0; r < rows; ++r) {
-                const index_t at = place(call, panel, slot, r) + lane;
+                const index_t at = places[r] + lane;
                 epilogue.store(detail::LaneSum<L, Acc>::load(sums + r * panel.vectors * L::width() + lane), channels,
                                sumin_at(call, at), static_cast<Y*>(call.y) + at, count);
             }
         }
     }
 
-    /// The element of y where row r of a tile goes.
-    static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Panel& panel, index_t slot,
-                                            index_t r) noexcept {
-        return panel.source.pixel(slot, r) * call.packed->out_channels + panel.offset;
+    /// The element of y where the source's slot goes; and where it and those that follow it go.
+    static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Panel& panel) noexcept {
+        return panel.source.pixel() * call.packed->out_channels + panel.offset;
     }
-    static INTQ_NEVER_INLINE void find_places(const ConvCall& call, const Panel& panel, index_t slot, int rows,
+    static INTQ_NEVER_INLINE void find_places(const ConvCall& call, const Panel& panel, index_t rows,
                                               index_t* at) noexcept {
-        for (int r = 0; r < rows; ++r) at[r] = place(call, panel, slot, r);
+        panel.source.pixels(rows, at);
+        for (index_t r = 0; r < rows; ++r) at[r] = at[r] * call.packed->out_channels + panel.offset;
     }
     static INTQ_ALWAYS_INLINE const Sumin* sumin_at(const ConvCall& call, index_t at) noexcept {
         return static_cast<const Sumin*>(call.sumin) + (std::is_same_v<Sumin, no_sumin> ? 0 : at);

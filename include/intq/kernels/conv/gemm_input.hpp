@@ -5,178 +5,203 @@
 #define INTQ_KERNELS_CONV_GEMM_INPUT_HPP
 
 #include "intq/kernels/conv/input_form.hpp"
+#include "intq/kernels/window/regions.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// Shared by the rows of one run: slot s of all images in the geometry's order -> pointers.
+/// The rows of one task: slot -> where its window starts in the input, and its pixel in the output.
+///
+/// Slots are the output pixels of all images in the order of computing: region after region, image after image, line
+/// after line. So tiles are of one region, whose windows have the same taps on padding, and go over lines and images.
+/// Output pixels that read the input in place are one line.
+///
+///     x[slot][ky][kx] = start(slot) + (ky - first row)·row_step() + (kx - first column)·column_step()
 template <class X> class RowSource {
 public:
     /// @param first  the slot that x starts with, of form blocks
     RowSource(const PackedConv2d& packed, const ConvGeometry& geometry, const X* x, index_t first = 0) noexcept
-        : x_(x), channels_(packed.in_channels), out_pixels_(geometry.out_pixels()), first_(first) {
-        switch (input_form(packed, geometry)) {
+        : window_(packed.window), geometry_(geometry), x_(x), out_pixels_(geometry.out_pixels()) {
+        const index_t channels = packed.in_channels;
+        const auto [kernel, stride, padding, dilation] = packed.window;
+        switch (input_form(packed)) {
             case InputForm::padded: {
                 const Size2d size = padded_size(packed.window, geometry.out);
-                image_stride_ = size.height * size.width * channels_;
-                line_stride_ = size.width * channels_ * packed.window.stride.height;
-                pixel_stride_ = channels_ * packed.window.stride.width;
-                tap_stride_ = size.width * channels_ * packed.window.dilation.height;
-                width_ = geometry.out.width;
-                height_ = geometry.out.height;
-                break;
+                set_steps(size, channels, packed.window);
+                enter_only({{0, geometry.out.height, {0, kernel.height}}, {0, geometry.out.width, {0, 1}}},
+                           geometry.batch);
+                return;
             }
             case InputForm::gathered:
             case InputForm::blocks:
+                pixel_step_ = channels;
+                origin_ = -first * channels;
+                enter_line(geometry.batch * out_pixels_, {1, 1});
+                return;
+            case InputForm::image:
                 break;
-            default:
-                offsets_ = geometry.offsets;
-                taps_ = geometry.taps;
-                pixels_ = geometry.pixels;
-                run_ends_ = geometry.run_ends;
-                image_stride_ = geometry.in_pixels() * channels_;
+        }
+        set_steps(geometry.in, channels, packed.window);
+        if (reads_in_place(packed.window)) {
+            enter_line(geometry.batch * out_pixels_, {1, 1});
+        } else if (!pads(packed.window) && out_pixels_ == 1) {
+            pixel_step_ = image_step_;
+            enter_line(geometry.batch, kernel);
+        } else {
+            images_ = geometry.batch;
+            corner_ = -(padding.top * geometry.in.width + padding.left) * channels;
+            enter_region(first_region(window_, geometry_), 0);
         }
     }
 
-    /// The end of the run of slots that begins at `slot` and has the same padding; at most `last`.
-    index_t run_end(index_t slot, index_t last) const noexcept {
-        if (run_ends_ == nullptr) return last;
-        const index_t image = image_of(slot) * out_pixels_, end = image + run_ends_[slot - image];
+    /// Moves to a slot.
+    ///
+    /// @return the end of the slots from it on whose windows have the same taps on padding, at most `last`
+    index_t enter(index_t slot, index_t last) noexcept {
+        if (slot != slot_) move_to(slot);
+        return region_end_ < last ? region_end_ : last;
+    }
+
+    // Of the region of the slot: taps inside the image.
+    INTQ_ALWAYS_INLINE const ValidTaps& rows() const noexcept { return region_.rows.taps; }
+    INTQ_ALWAYS_INLINE const ValidTaps& columns() const noexcept { return region_.columns.taps; }
+    INTQ_ALWAYS_INLINE bool has_taps() const noexcept { return region_.has_taps(); }
+    INTQ_ALWAYS_INLINE bool has_padding() const noexcept { return has_padding_; }
+    /// Elements between two taps of a column of the window, and of a row.
+    INTQ_ALWAYS_INLINE index_t row_step() const noexcept { return row_step_; }
+    INTQ_ALWAYS_INLINE index_t column_step() const noexcept { return column_step_; }
+
+    /// The end of the equally spaced rows from the slot on, at most `last`: those of a line of its region. Then the
+    /// first of them, and the elements between two.
+    INTQ_ALWAYS_INLINE index_t spaced_end(index_t last) const noexcept {
+        const index_t end = slot_ + region_.width() - column_;
         return end < last ? end : last;
     }
+    INTQ_ALWAYS_INLINE const X* spaced_start() const noexcept {
+        return x_ + (line_start(image_, row_) + column_ * pixel_step_);
+    }
+    INTQ_ALWAYS_INLINE index_t spaced_step() const noexcept { return pixel_step_; }
 
-    /// The output pixel of the slot that is `r` behind the slot `first` of the same image, counted through all images.
-    INTQ_ALWAYS_INLINE index_t pixel(index_t first, index_t r) const noexcept {
-        if (pixels_ == nullptr) return first + r;
-        const index_t image = image_of(first) * out_pixels_;
-        return image + pixels_[first + r - image];
-    }
-    /// Whether slots follow each other as output pixels do.
-    INTQ_ALWAYS_INLINE bool is_in_order() const noexcept { return pixels_ == nullptr; }
-    /// Whether some tap of some slot falls on padding.
-    bool has_padding() const noexcept { return run_ends_ != nullptr; }
-    /// The end of the equally spaced rows from `slot` on, at most `last`: those of 1×1 windows and of matrices all are,
-    /// those of images with margins in a line. Rows that have offsets are not: `slot`.
-    INTQ_ALWAYS_INLINE index_t spaced_end(index_t slot, index_t last) const noexcept {
-        if (offsets_ != nullptr) return slot;
-        if (width_ == 0) return last;
-        const index_t end = (slot / width_ + 1) * width_;
-        return end < last ? end : last;
-    }
-    /// Where the row of a slot starts, and what is between two equally spaced ones, and between two taps of one.
-    /// @pre spaced_end(slot, slot + 1) > slot
-    INTQ_ALWAYS_INLINE const X* spaced_row(index_t slot) const noexcept {
-        if (width_ == 0) return x_ + (slot - first_) * channels_;
-        const X* start = nullptr;
-        start_in_margins(x_, slot, 1, &start);
-        return start;
-    }
-    INTQ_ALWAYS_INLINE index_t row_stride() const noexcept { return width_ == 0 ? channels_ : pixel_stride_; }
-    INTQ_ALWAYS_INLINE index_t tap_stride() const noexcept { return tap_stride_; }
-
-private:
-    template <class, int> friend class RowPointers;
-    /// A division is costly where tiles are small: one image needs none.
-    INTQ_ALWAYS_INLINE index_t image_of(index_t slot) const noexcept {
-        return slot < out_pixels_ ? 0 : slot / out_pixels_;
-    }
-
-    // For any number of rows, and not inlined: the same code serves every tile.
-    INTQ_NEVER_INLINE void start_with_offsets(const X* x, index_t first_slot, int rows, const X** starts,
-                                              const std::int32_t** offsets) const noexcept {
-        const index_t image = image_of(first_slot);
-        const std::int32_t* from = offsets_ + (first_slot - image * out_pixels_) * taps_;
-        const std::int32_t* const end = offsets_ + out_pixels_ * taps_;
-        const X* start = x + image * image_stride_;
-        for (int r = 0; r < rows; ++r, from += taps_) {
-            if (from == end) {
-                from = offsets_;
-                start += image_stride_;
-            }
-            starts[r] = start;
-            offsets[r] = from;
-        }
-    }
-    INTQ_NEVER_INLINE void start_in_margins(const X* x, index_t first_slot, int rows, const X** starts) const noexcept {
-        const index_t image = image_of(first_slot), pixel = first_slot - image * out_pixels_;
-        index_t oy = pixel / width_, ox = pixel - oy * width_;
-        const X* image_start = x + image * image_stride_;
-        const X* start = image_start + oy * line_stride_;
-        for (int r = 0; r < rows; ++r, ++ox) {
-            if (ox == width_) {
-                ox = 0;
-                start += line_stride_;
-                if (++oy == height_) {
-                    oy = 0;
-                    start = image_start += image_stride_;
-                }
-            }
-            starts[r] = start + ox * pixel_stride_;
-        }
-    }
-
-    const X* x_;
-    index_t channels_;
-    index_t out_pixels_;
-    index_t first_;
-    const std::int32_t* offsets_ = nullptr;  // of form image, where it is not read in place
-    const std::int32_t* pixels_ = nullptr;
-    const std::int32_t* run_ends_ = nullptr;
-    index_t taps_ = 1;
-    index_t image_stride_ = 0;
-    index_t width_ = 0, height_ = 0;  // of the output, for form padded; else 0
-    index_t line_stride_ = 0, pixel_stride_ = 0, tap_stride_ = 0;
-};
-
-/// Where the rows of one tile start, tap by tap. All rows are of one run: padded alike.
-template <class X, int Rows> class RowPointers {
-public:
-    INTQ_ALWAYS_INLINE RowPointers(const RowSource<X>& source, index_t channel, index_t first_slot) noexcept
-        : channels_(source.channels_), tap_stride_(source.tap_stride_), has_offsets_(source.offsets_ != nullptr) {
-        const X* const x = source.x_ + channel;
-        if (!has_offsets_ && source.width_ == 0) {
-            const X* const first = source.spaced_row(first_slot) + channel;
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) start_[r] = first + r * channels_;
+    /// Where the windows of the slot and of those that follow it start, at an input channel: at their first tap.
+    // Not inlined, and for any number of rows: the same code serves every tile.
+    INTQ_NEVER_INLINE void starts(index_t channel, int count, const X** starts) const noexcept {
+        if (!has_taps()) {
+            for (int r = 0; r < count; ++r) starts[r] = x_;
             return;
         }
-        const X* starts[array_size(Rows)];  // in memory, so that start_ need not be
-        if (has_offsets_)
-            source.start_with_offsets(x, first_slot, Rows, starts, offsets_);
-        else
-            source.start_in_margins(x, first_slot, Rows, starts);
-        INTQ_UNROLL
-        for (int r = 0; r < Rows; ++r) start_[r] = starts[r];
+        index_t image = image_, row = row_, column = column_, line = line_start(image, row) + channel;
+        for (int r = 0; r < count; ++r, ++column) {
+            if (column == region_.width()) {
+                column = 0;
+                if (++row == region_.height()) {
+                    row = 0;
+                    ++image;
+                }
+                line = line_start(image, row) + channel;
+            }
+            starts[r] = x_ + (line + column * pixel_step_);
+        }
     }
-    /// The offsets of the first row, by tap; null where rows have none.
-    const std::int32_t* first_offsets() const noexcept { return offsets_[0]; }
-    /// Whether a tap falls on padding, of all rows alike.
-    INTQ_ALWAYS_INLINE bool is_padding(index_t tap) const noexcept { return has_offsets_ && offsets_[0][tap] < 0; }
-    /// Taps from `tap` on, at least that one, to the end of its row of a window, or to the first one on padding.
-    INTQ_ALWAYS_INLINE index_t valid_taps(index_t tap, index_t width) const noexcept {
-        if (width == 1) return 1;
-        index_t last = tap + 1;
-        for (const index_t end = (tap / width + 1) * width; last < end && !is_padding(last);) ++last;
-        return last - tap;
-    }
-    INTQ_ALWAYS_INLINE void at(index_t tap, const X** pointers) const noexcept {
-        if (has_offsets_) {
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) pointers[r] = start_[r] + offsets_[r][tap] * channels_;
-        } else {
-            const index_t offset = tap * tap_stride_;
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) pointers[r] = start_[r] + offset;
+
+    /// Whether the pixels of the slot and of those that follow it in its region are in the output's order.
+    INTQ_ALWAYS_INLINE bool is_in_order() const noexcept { return is_whole_; }
+    /// The output pixel of the slot, counted through all images; and of those that follow it.
+    INTQ_ALWAYS_INLINE index_t pixel() const noexcept { return pixel_of(image_, row_) + column_; }
+    INTQ_NEVER_INLINE void pixels(index_t count, index_t* at) const noexcept {
+        index_t image = image_, row = row_, column = column_, line = pixel_of(image, row);
+        for (index_t r = 0; r < count; ++r, ++column) {
+            if (column == region_.width()) {
+                column = 0;
+                if (++row == region_.height()) {
+                    row = 0;
+                    ++image;
+                }
+                line = pixel_of(image, row);
+            }
+            at[r] = line + column;
         }
     }
 
 private:
-    index_t channels_;
-    index_t tap_stride_;
-    bool has_offsets_;
-    const X* start_[array_size(Rows)];
-    const std::int32_t* offsets_[array_size(Rows)] = {};
+    INTQ_ALWAYS_INLINE index_t line_start(index_t image, index_t row) const noexcept {
+        return origin_ + image * image_step_ + row * line_step_;
+    }
+    INTQ_ALWAYS_INLINE index_t pixel_of(index_t image, index_t row) const noexcept {
+        return image * out_pixels_ + (region_.rows.first + row) * geometry_.out.width + region_.columns.first;
+    }
+
+    void set_steps(Size2d in, index_t channels, const Window2d& window) noexcept {
+        const index_t line = in.width * channels;
+        image_step_ = in.height * line;
+        line_step_ = window.stride.height * line;
+        row_step_ = window.dilation.height * line;
+        pixel_step_ = window.stride.width * channels;
+        column_step_ = window.dilation.width * channels;
+    }
+    /// All slots are one line, of a window whose taps are all inside.
+    void enter_line(index_t slots, Size2d kernel) noexcept {
+        enter_only({{0, 1, {0, kernel.height}}, {0, slots, {0, kernel.width}}}, 1);
+    }
+    void enter_only(const Region& region, index_t images) noexcept {
+        images_ = images;
+        region_ = region;
+        region_end_ = images * region.pixels();
+        is_whole_ = true;
+    }
+    void enter_region(const Region& region, index_t begin) noexcept {
+        region_ = region;
+        region_begin_ = slot_ = begin;
+        region_end_ = begin + images_ * region.pixels();
+        image_ = row_ = column_ = 0;
+        is_whole_ = region.pixels() == out_pixels_;
+        has_padding_ = !(region.rows.taps == ValidTaps{0, window_.kernel.height} &&
+                         region.columns.taps == ValidTaps{0, window_.kernel.width});
+        origin_ = corner_ + region.rows.first * line_step_ + region.rows.taps.first * row_step_ +
+                  region.columns.first * pixel_step_ + region.columns.taps.first * column_step_;
+    }
+
+    INTQ_NEVER_INLINE void move_to(index_t slot) noexcept {
+        if (slot < region_begin_) enter_region(first_region(window_, geometry_), 0);
+        while (slot >= region_end_ && region_.rows.first < geometry_.out.height)
+            enter_region(next_region(window_, geometry_, region_), region_end_);
+        const index_t width = region_.width(), height = region_.height();
+        // Divisions are costly where tiles are small: a step to the next line takes none.
+        const index_t first = region_begin_;
+        if (slot >= slot_ && slot - slot_ <= width) {
+            column_ += slot - slot_;
+            if (column_ >= width && height * images_ > 1) {
+                column_ -= width;
+                if (++row_ == height) {
+                    row_ = 0;
+                    ++image_;
+                }
+            }
+        } else {
+            const index_t lines = height * images_ == 1 ? 0 : (slot - first) / width;
+            column_ = slot - first - lines * width;
+            image_ = images_ == 1 ? 0 : lines / height;
+            row_ = lines - image_ * height;
+        }
+        slot_ = slot;
+    }
+
+    const Window2d& window_;
+    const ConvGeometry& geometry_;
+    const X* x_;
+    index_t out_pixels_;
+    index_t images_ = 1;  // whose pixels follow each other in a region
+    // Elements from the first tap of a pixel to that of the next one, of the next line, and of the next image; and
+    // between taps.
+    index_t pixel_step_ = 0, line_step_ = 0, image_step_ = 0;
+    index_t row_step_ = 0, column_step_ = 0;
+    index_t corner_ = 0;  // of the first window: beyond the image where it is padded
+    Region region_{};
+    index_t region_begin_ = 0, region_end_ = 0;  // slots
+    bool is_whole_ = false, has_padding_ = false;
+    index_t origin_ = 0;  // the first tap inside the image of the region's first pixel
+    index_t slot_ = 0;
+    index_t image_ = 0, row_ = 0, column_ = 0;  // in the region
 };
 
 }  // namespace detail

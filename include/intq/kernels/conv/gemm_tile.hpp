@@ -41,10 +41,12 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         const Acc* padding;  // the term of a tap on padding, by tap; null where that is 0
         index_t padding_stride;
         index_t vectors;
-        index_t taps, depth;  // of a tap
+        index_t kernel_rows;
+        index_t row_taps;     // of the window
+        index_t depth;        // of a tap
         index_t whole;        // the part of depth that is taken in whole groups
         index_t tap_weights;  // elements
-        index_t run_width;    // taps that follow each other read elements that follow each other: how many at most
+        bool joins_taps;      // the taps of a row of the window read elements that follow each other
         index_t in_channel;   // the first of the group
         index_t channel;      // the first output channel, among the padded ones
         index_t offset;       // and in an output pixel
@@ -53,7 +55,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         Panel(const PackedConv2d& packed, const Source& rows, index_t group, index_t index) noexcept
             : source(rows),
               padding_stride(packed.padded_outputs()),
-              taps(packed.tap_count()),
+              row_taps(packed.merges_row ? 1 : packed.window.kernel.width),
               depth(packed.tap_depth()) {
             const index_t first = index * columns, left = packed.group_stride - first;
             const index_t width = left < columns ? left : columns, outputs = packed.group_outputs() - first;
@@ -67,15 +69,15 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             whole = detail::is_staged(packed) ? rounded : depth / Tile::depth * Tile::depth;
             tap_weights = rounded * width * Tile::planes;
             // A group must not straddle two taps: packed weights are rounded up where it would.
-            const bool runs = packed.groups == 1 && packed.window.dilation.width == 1 && depth % Tile::depth == 0;
-            run_width = runs && !packed.merges_row ? packed.window.kernel.width : 1;
+            joins_taps = packed.groups == 1 && packed.window.dilation.width == 1 && depth % Tile::depth == 0;
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
                       index * packed.panel_size();
             bias = static_cast<const Acc*>(packed.bias) + channel;
-            padding = packed.tap_bias == nullptr || !source.has_padding()
-                          ? nullptr
-                          : static_cast<const Acc*>(packed.tap_bias) + channel;
+            padding = packed.tap_bias == nullptr ? nullptr : static_cast<const Acc*>(packed.tap_bias) + channel;
+            kernel_rows = packed.window.kernel.height;
         }
+        /// Whether taps of the source's slot fall on padding, and each has a term.
+        INTQ_ALWAYS_INLINE bool is_padded() const noexcept { return padding != nullptr && source.has_padding(); }
     };
 
     /// Rows of the next tile, of `left` rows that are padded alike: at most as many as fit; the last tiles have one
@@ -91,58 +93,86 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         return (left + tiles - 1) / tiles;
     }
 
-    /// Sums of `rows` slots from `slot` on, tile_rows() of them: `panel.vectors` vectors a row.
+    /// Sums of `rows` slots from the source's on, tile_rows() of them: `panel.vectors` vectors a row.
     ///
     /// @tparam TakesMost  as of tile_rows(): without it the largest tiles are not compiled
-    template <bool TakesMost> static void run(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
+    template <bool TakesMost> static void run(const Panel& panel, index_t rows, Acc* sums) noexcept {
         simd::unroll<Tile::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             constexpr int count = v + 1;
             if constexpr (count >= Tile::narrowest)
-                if (panel.vectors == count) select_rows<count, TakesMost>(panel, slot, rows, sums);
+                if (panel.vectors == count) select_rows<count, TakesMost>(panel, rows, sums);
         });
     }
 
-    /// Sums of `Rows` slots in registers, and then finish(registers).
+    /// Sums of `Rows` slots from the source's on in registers, and then finish(registers).
     template <int Rows, int Vectors, class Finish>
-    static INTQ_ALWAYS_INLINE void compute(const Panel& panel, index_t slot, Finish&& finish) noexcept {
+    static INTQ_ALWAYS_INLINE void compute(const Panel& panel, Finish&& finish) noexcept {
         constexpr index_t step = step_weights<Vectors>;
-        const detail::RowPointers<Activation, Rows> rows(panel.source, panel.in_channel, slot);
+        const Source& source = panel.source;
+        const Activation* found[array_size(Rows)];  // in memory, so that `start` need not be
+        source.starts(panel.in_channel, Rows, found);
+        const Activation* start[array_size(Rows)];
+        INTQ_UNROLL
+        for (int r = 0; r < Rows; ++r) start[r] = found[r];
         typename Tile::template Registers<Rows, Vectors> registers;
-        alignas(buffer_alignment) Acc start[Vectors * L::width()];
-        registers.start(panel.padding == nullptr ? panel.bias : first_sums(panel, rows.first_offsets(), start));
-        const Weight* tap_weights = panel.weights;
-        index_t taps = 1;
-        for (index_t tap = 0; tap < panel.taps; tap += taps, tap_weights += taps * panel.tap_weights) {
-            taps = 1;
-            if (rows.is_padding(tap)) continue;
-            const Activation* x[array_size(Rows)];
-            rows.at(tap, x);
-            taps = rows.valid_taps(tap, panel.run_width);
-            const Weight* w = tap_weights;
-            for (index_t k = 0; k < taps * panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
-            if constexpr (!is_always_staged)
-                if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
+        alignas(buffer_alignment) Acc padded[Vectors * L::width()];
+        registers.start(panel.is_padded() ? first_sums(panel, padded) : panel.bias);
+        const Taps taps(panel);
+        const Weight* row_weights = taps.weights;
+        for (index_t row = 0, at_row = 0; row < taps.rows;
+             ++row, at_row += taps.row_step, row_weights += taps.row_weights) {
+            const Weight* tap_weights = row_weights;
+            for (index_t tap = 0, at = at_row; tap < taps.columns;
+                 ++tap, at += taps.column_step, tap_weights += panel.tap_weights) {
+                const Activation* x[array_size(Rows)];
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) x[r] = start[r] + at;
+                const Weight* w = tap_weights;
+                for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+                if constexpr (!is_always_staged)
+                    if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
+            }
         }
         finish(registers);
     }
 
+    /// The taps of a window that are inside the image; those of a row are one where they can be joined.
+    struct Taps {
+        index_t rows, columns;
+        index_t row_step, column_step;  // activations
+        index_t whole;                  // of a tap
+        const Weight* weights;
+        index_t row_weights;
+
+        explicit INTQ_ALWAYS_INLINE Taps(const Panel& panel) noexcept
+            : row_step(panel.source.row_step()),
+              column_step(panel.source.column_step()),
+              row_weights(panel.row_taps * panel.tap_weights) {
+            const ValidTaps& valid_rows = panel.source.rows();
+            const ValidTaps& valid_columns = panel.source.columns();
+            const index_t count = valid_columns.last - valid_columns.first;
+            rows = count > 0 ? valid_rows.last - valid_rows.first : 0;
+            columns = panel.joins_taps ? 1 : count;
+            whole = panel.joins_taps ? count * panel.whole : panel.whole;
+            weights = panel.weights + (valid_rows.first * panel.row_taps + valid_columns.first) * panel.tap_weights;
+        }
+    };
+
     /// Equally spaced rows, the first of them at x, whose taps are whole groups, and the panel.
     struct SpacedRows {
         const Activation* x;
-        index_t stride;
-        index_t taps, tap_stride;
-        index_t depth;  // of a tap
-        const Weight* weights;
+        index_t step;
+        Taps taps;
+        index_t tap_weights;
+        alignas(buffer_alignment) Acc padded[Tile::vectors * L::width()];
         const Acc* bias;
 
-        SpacedRows(const Panel& panel, index_t slot) noexcept
-            : x(panel.source.spaced_row(slot) + panel.in_channel),
-              stride(panel.source.row_stride()),
-              taps(panel.taps),
-              tap_stride(panel.source.tap_stride()),
-              depth(panel.whole),
-              weights(panel.weights),
-              bias(panel.bias) {}
+        explicit SpacedRows(const Panel& panel) noexcept
+            : x(panel.source.spaced_start() + panel.in_channel),
+              step(panel.source.spaced_step()),
+              taps(panel),
+              tap_weights(panel.tap_weights),
+              bias(panel.is_padded() ? first_sums(panel, padded) : panel.bias) {}
     };
 
     /// Sums of the first `Rows` of them in registers, and then finish(registers). Nothing is looked up.
@@ -151,13 +181,19 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         constexpr index_t step = step_weights<Vectors>;
         typename Tile::template Registers<Rows, Vectors> registers;
         registers.start(spaced.bias);
-        const Weight* w = spaced.weights;
-        const Activation* first = spaced.x;
-        for (index_t tap = 0; tap < spaced.taps; ++tap, first += spaced.tap_stride) {
-            const Activation* x[array_size(Rows)];
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.stride;
-            for (index_t k = 0; k < spaced.depth; k += Tile::depth, w += step) registers.step(x, k, w);
+        const Weight* row_weights = spaced.taps.weights;
+        const Activation* first_of_row = spaced.x;
+        for (index_t row = 0; row < spaced.taps.rows; ++row) {
+            const Weight* w = row_weights;
+            const Activation* first = first_of_row;
+            for (index_t tap = 0; tap < spaced.taps.columns; ++tap, first += spaced.taps.column_step) {
+                const Activation* x[array_size(Rows)];
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.step;
+                for (index_t k = 0; k < spaced.taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            }
+            first_of_row += spaced.taps.row_step;
+            row_weights += spaced.taps.row_weights;
         }
         finish(registers);
     }
@@ -177,18 +213,17 @@ private:
     static constexpr bool is_always_staged = std::is_same_v<Activation, std::uint8_t>;
 
     template <int Vectors, bool TakesMost>
-    static void select_rows(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
+    static void select_rows(const Panel& panel, index_t rows, Acc* sums) noexcept {
         constexpr int most = Tile::max_rows(Vectors);
         if constexpr (TakesMost)
-            if (rows == most) return run_rows<most, Vectors>(panel, slot, sums);
+            if (rows == most) return run_rows<most, Vectors>(panel, sums);
         simd::unroll<rows_below_most(Vectors)>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-            if (rows == r + 1) run_rows<r + 1, Vectors>(panel, slot, sums);
+            if (rows == r + 1) run_rows<r + 1, Vectors>(panel, sums);
         });
     }
 
-    template <int Rows, int Vectors>
-    static INTQ_NEVER_INLINE void run_rows(const Panel& panel, index_t slot, Acc* sums) noexcept {
-        compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+    template <int Rows, int Vectors> static INTQ_NEVER_INLINE void run_rows(const Panel& panel, Acc* sums) noexcept {
+        compute<Rows, Vectors>(panel, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) {
                 INTQ_UNROLL
@@ -198,18 +233,21 @@ private:
         });
     }
 
-    /// The bias, with the terms that the padded taps would have added.
-    static INTQ_NEVER_INLINE const Acc* first_sums(const Panel& panel, const std::int32_t* offsets,
-                                                   Acc* start) noexcept {
+    /// The bias, with the terms that the taps on padding would have added.
+    static INTQ_NEVER_INLINE const Acc* first_sums(const Panel& panel, Acc* start) noexcept {
         const Acc* from = panel.bias;
-        if constexpr (std::is_same_v<Acc, std::int32_t>)
-            for (index_t tap = 0; tap < panel.taps; ++tap) {
-                if (offsets[tap] >= 0) continue;
-                const Acc* const more = panel.padding + tap * panel.padding_stride;
-                for (index_t c = 0; c < panel.vectors * L::width(); c += L::width())
-                    L::store(start + c, L::add(L::load(from + c), L::load(more + c)));
-                from = start;
-            }
+        if constexpr (std::is_same_v<Acc, std::int32_t>) {
+            const ValidTaps &rows = panel.source.rows(), &columns = panel.source.columns();
+            const Acc* more = panel.padding;
+            for (index_t row = 0; row < panel.kernel_rows; ++row)
+                for (index_t column = 0; column < panel.row_taps; ++column, more += panel.padding_stride) {
+                    if (row >= rows.first && row < rows.last && column >= columns.first && column < columns.last)
+                        continue;
+                    for (index_t c = 0; c < panel.vectors * L::width(); c += L::width())
+                        L::store(start + c, L::add(L::load(from + c), L::load(more + c)));
+                    from = start;
+                }
+        }
         return from;
     }
 };

@@ -14,7 +14,7 @@ namespace detail {
 
 /// How rows find their activations in the input or in its staged copy.
 enum class InputForm : std::uint8_t {
-    image,     // as the input is; taps through the geometry's offsets, or in place
+    image,     // as the input is
     gathered,  // one pixel for each output pixel, as a strided 1×1 window reads
     padded,    // images with their margins, so that a row of a window is one run of elements
     blocks,    // the input itself: the kernel converts rows as it comes to them
@@ -30,9 +30,9 @@ inline constexpr index_t staged_block_rows = 42;
 inline constexpr index_t block_weight_bytes = 256 * 1024;
 
 /// Whether enough rows fit into a block, for an input that is read in place.
-constexpr bool fits_in_blocks(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+constexpr bool fits_in_blocks(const PackedConv2d& packed) noexcept {
     const index_t element = size_of(staged_input(packed.packing, packed.input_dtype));
-    return geometry.offsets == nullptr && packed.groups == 1 &&
+    return reads_in_place(packed.window) && packed.groups == 1 &&
            packed.in_channels * element * staged_block_rows <= staged_block_bytes &&
            packed.group_weights() * element <= block_weight_bytes;
 }
@@ -44,12 +44,12 @@ constexpr index_t near_block_elements(index_t channels, index_t element) noexcep
     return least > nearby ? least : nearby;
 }
 
-constexpr InputForm input_form(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+constexpr InputForm input_form(const PackedConv2d& packed) noexcept {
     if (packed.merges_row) return InputForm::padded;
     if (packed.is_depthwise || !is_staged(packed)) return InputForm::image;
-    if (fits_in_blocks(packed, geometry)) return InputForm::blocks;
-    const bool strided = geometry.offsets != nullptr && geometry.taps == 1 && geometry.pixels == nullptr;
-    return strided ? InputForm::gathered : InputForm::image;
+    if (fits_in_blocks(packed)) return InputForm::blocks;
+    const bool is_strided = packed.taps() == 1 && !pads(packed.window) && !reads_in_place(packed.window);
+    return is_strided ? InputForm::gathered : InputForm::image;
 }
 
 /// The part of an image with margins that its windows read.
@@ -60,7 +60,7 @@ constexpr Size2d padded_size(const Window2d& window, Size2d out) noexcept {
 
 /// The staged copy of an image; empty where the kernel converts rows as it comes to them.
 constexpr Size2d staged_image(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
-    switch (input_form(packed, geometry)) {
+    switch (input_form(packed)) {
         case InputForm::blocks:
             return {0, 0};
         case InputForm::gathered:

@@ -69,21 +69,25 @@ private:
     void* staged_;
 };
 
-/// The whole input, or with gathered pixels the part that a strided 1×1 window reads.
+/// The pixels that a strided 1×1 window reads.
 template <class Backend>
-void stage_pixels(const PackedConv2d& packed, const ConvGeometry& geometry, const Stager<Backend>& stager,
-                  const std::int32_t* offsets, const Executor& executor) INTQ_NOEXCEPT {
+void stage_gathered(const PackedConv2d& packed, const ConvGeometry& geometry, const Stager<Backend>& stager,
+                    const Executor& executor) INTQ_NOEXCEPT {
     const index_t channels = packed.in_channels;
-    if (offsets != nullptr) {
-        executor(geometry.batch * geometry.out.height, [&](index_t line) {
-            const index_t image = line / geometry.out.height, first = line * geometry.out.width;
-            for (index_t pixel = first; pixel < first + geometry.out.width; ++pixel) {
-                const index_t from = image * geometry.in_pixels() + offsets[pixel - image * geometry.out_pixels()];
-                stager.copy(from * channels, pixel * channels, channels);
-            }
-        });
-        return;
-    }
+    const Size2d stride = packed.window.stride, in = geometry.in, out = geometry.out;
+    executor(geometry.batch * out.height, [&](index_t line) {
+        const index_t image = line / out.height, row = (line - image * out.height) * stride.height;
+        index_t from = (image * in.height + row) * in.width * channels, to = line * out.width * channels;
+        for (index_t ox = 0; ox < out.width; ++ox, from += stride.width * channels, to += channels)
+            stager.copy(from, to, channels);
+    });
+}
+
+/// The whole input.
+template <class Backend>
+void stage_image(const PackedConv2d& packed, const ConvGeometry& geometry, const Stager<Backend>& stager,
+                 const Executor& executor) INTQ_NOEXCEPT {
+    const index_t channels = packed.in_channels;
     const index_t size = geometry.batch * geometry.in_pixels() * channels;
     executor((size + stage_chunk - 1) / stage_chunk, [&](index_t chunk) {
         const index_t first = chunk * stage_chunk;
@@ -117,13 +121,15 @@ void stage_padded(const PackedConv2d& packed, const ConvGeometry& geometry, cons
 template <class Backend>
 const void* stage_input(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, Workspace workspace,
                         const Executor& executor) INTQ_NOEXCEPT {
-    const InputForm form = input_form(packed, geometry);
+    const InputForm form = input_form(packed);
     if (!is_staged(packed) || form == InputForm::blocks) return x;
     const Stager<Backend> stager(packed, x, workspace.data);
     if (form == InputForm::padded)
         stage_padded(packed, geometry, stager, executor);
+    else if (form == InputForm::gathered)
+        stage_gathered(packed, geometry, stager, executor);
     else
-        stage_pixels(packed, geometry, stager, form == InputForm::gathered ? geometry.offsets : nullptr, executor);
+        stage_image(packed, geometry, stager, executor);
     stager.fill(staged_size(packed, geometry) - packed.packing.depth, packed.packing.depth, packed.input_zero_point);
     return workspace.data;
 }

@@ -109,32 +109,17 @@ inline void describe_params(PackedConv2d& packed, auto& fields) {
     fields.expect_memory([&] { return detail::holds_words(packed); }, Field::scale);
     fields.expect_memory([&] { return packed.scaled_is_small == detail::is_scaled_small(packed); }, Field::scale);
 }
-inline void describe_memory(ConvGeometry& geometry, const Window2d& window, auto& fields) {
-    const index_t pixels = geometry.out_pixels(), padded = detail::pads(window) ? pixels : 0;
-    fields.memory("geometry.offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps,
-                  Field::geometry);
-    fields.memory("geometry.pixels", geometry.pixels, padded, Field::geometry);
-    fields.memory("geometry.run_ends", geometry.run_ends, padded, Field::geometry);
-}
 /// All of a convolution's, for a visitor that names only pointers.
-inline void describe_memory(ConvParams& step, auto& fields) {
-    describe_memory(step.packed, fields);
-    describe_memory(step.geometry, step.packed.window, fields);
-}
+inline void describe_memory(ConvParams& step, auto& fields) { describe_memory(step.packed, fields); }
 inline void describe_params(ConvParams& step, auto& fields) {
     fields("packed", step.packed);
     ConvGeometry& geometry = step.geometry;
     fields("geometry.batch", geometry.batch);
     fields("geometry.in", geometry.in);
     fields("geometry.out", geometry.out);
-    fields("geometry.taps", geometry.taps);
     const Window2d& window = step.packed.window;
-    if (!fields.status().ok() || !fields.expect(detail::check_geometry_extents(window, geometry.in)) ||
-        !fields.expect(has_extents_of(window, geometry), Field::geometry))
-        return;
-    describe_memory(geometry, window, fields);
-    if (fields.expect(is_geometry_of(window, geometry), Field::geometry))
-        fields.expect_memory([&] { return holds_geometry(window, geometry); }, Field::geometry);
+    if (fields.status().ok() && fields.expect(detail::check_geometry_extents(window, geometry.in)))
+        fields.expect(is_geometry_of(window, geometry), Field::geometry);
 }
 
 namespace operators {

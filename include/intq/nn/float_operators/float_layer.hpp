@@ -66,7 +66,6 @@ private:
     void make_geometry(Size2d input_size);
 
     std::shared_ptr<const Weights> weights_;
-    Tensor memory_;
     kernels::ConvGeometry geometry_{};  // of one image
 };
 
@@ -133,8 +132,7 @@ INTQ_INLINE PackedFloatLayer::PackedFloatLayer(const PackedFloatLayer& other, Si
 
 INTQ_INLINE void PackedFloatLayer::make_geometry(Size2d input_size) {
     const Window2d& window = weights_->spec.conv.window;
-    memory_ = detail::aligned_bytes(kernels::conv2d_geometry_size(window, input_size));
-    geometry_ = value_or_throw(kernels::make_conv2d_geometry(window, 1, input_size, detail::workspace_of(memory_)));
+    geometry_ = value_or_throw(kernels::make_conv2d_geometry(window, 1, input_size));
 }
 
 INTQ_INLINE const kernels::PackedConv2d& PackedFloatLayer::weight() const noexcept { return weights_->packed; }

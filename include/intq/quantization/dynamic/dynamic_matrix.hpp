@@ -105,7 +105,7 @@ INTQ_INLINE Tensor DynamicMatrix::accumulate(const Tensor& codes) const {
     const index_t rows = codes.extent(0);
     Tensor sums = Tensor::empty(Shape(rows, out_features(), 1, 1), DType::int32);
     const kernels::ConvGeometry geometry =
-        value_or_throw(kernels::make_conv2d_geometry(packed_.window, rows, {1, 1}, {}), "DynamicMatrix");
+        value_or_throw(kernels::make_conv2d_geometry(packed_.window, rows, {1, 1}), "DynamicMatrix");
     const index_t bytes = kernels::conv2d_workspace_size(packed_, geometry);
     Tensor workspace = Tensor::empty(Shape(bytes), DType::int8);
     Tensor images = codes.reshape(Shape(rows, in_features(), 1, 1));

@@ -250,12 +250,8 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
     }
     kernels::ConvParams step;
     step.packed = detail::pack(builder, spec, in.name, layer);
-    step.geometry = value_or_throw(
-        builder.is_trial()
-            ? kernels::conv2d_geometry_extents(conv.window, builder.max_batch(), image.size)
-            : kernels::make_conv2d_geometry(conv.window, builder.max_batch(), image.size,
-                                            builder.new_buffer(kernels::conv2d_geometry_size(conv.window, image.size))),
-        layer.name);
+    step.geometry =
+        value_or_throw(kernels::make_conv2d_geometry(conv.window, builder.max_batch(), image.size), layer.name);
 
     const Shape shape = detail::conv_output_shape(in, conv, step.geometry.out);
     QParams output = spec.output;
