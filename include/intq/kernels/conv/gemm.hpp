@@ -167,13 +167,7 @@ private:
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel) INTQ_NOEXCEPT {
         index_t at[array_size(Rows)];  // found beforehand: a call among sums in registers would store them all
-        if (panel.source.is_in_order()) {
-            const index_t first = place(call, panel), step = call.packed->out_channels;
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) at[r] = first + r * step;
-        } else {
-            find_places(call, panel, Rows, at);
-        }
+        find_places(call, panel, Rows, at);
         Inner::template compute<Rows, Vectors>(panel, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             const FusedEpilogue epilogue(*call.packed);
             // All reads from memory come first: to the compiler, a store of byte codes may change any of it.
@@ -276,8 +270,15 @@ private:
     static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Panel& panel) noexcept {
         return panel.source.pixel() * call.packed->out_channels + panel.offset;
     }
-    static INTQ_NEVER_INLINE void find_places(const ConvCall& call, const Panel& panel, index_t rows,
-                                              index_t* at) noexcept {
+    static INTQ_ALWAYS_INLINE void find_places(const ConvCall& call, const Panel& panel, index_t rows,
+                                               index_t* at) noexcept {
+        if (!panel.source.is_in_order()) return look_up_places(call, panel, rows, at);
+        const index_t first = place(call, panel), step = call.packed->out_channels;
+        INTQ_UNROLL_KNOWN
+        for (index_t r = 0; r < rows; ++r) at[r] = first + r * step;
+    }
+    static INTQ_NEVER_INLINE void look_up_places(const ConvCall& call, const Panel& panel, index_t rows,
+                                                 index_t* at) noexcept {
         panel.source.pixels(rows, at);
         for (index_t r = 0; r < rows; ++r) at[r] = at[r] * call.packed->out_channels + panel.offset;
     }

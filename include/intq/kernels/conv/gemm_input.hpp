@@ -24,12 +24,12 @@ public:
     RowSource(const PackedConv2d& packed, const ConvGeometry& geometry, const X* x, index_t first = 0) noexcept
         : window_(packed.window), geometry_(geometry), x_(x), out_pixels_(geometry.out_pixels()) {
         const index_t channels = packed.in_channels;
-        const auto [kernel, stride, padding, dilation] = packed.window;
+        const Window2d& window = packed.window;
         switch (input_form(packed)) {
             case InputForm::padded: {
-                const Size2d size = padded_size(packed.window, geometry.out);
-                set_steps(size, channels, packed.window);
-                enter_only({{0, geometry.out.height, {0, kernel.height}}, {0, geometry.out.width, {0, 1}}},
+                const Size2d size = padded_size(window, geometry.out);
+                set_steps(size, channels, window);
+                enter_only({{0, geometry.out.height, {0, window.kernel.height}}, {0, geometry.out.width, {0, 1}}},
                            geometry.batch);
                 return;
             }
@@ -42,15 +42,18 @@ public:
             case InputForm::image:
                 break;
         }
-        set_steps(geometry.in, channels, packed.window);
-        if (reads_in_place(packed.window)) {
+        if (reads_in_place(window)) {
+            pixel_step_ = channels;
             enter_line(geometry.batch * out_pixels_, {1, 1});
-        } else if (!pads(packed.window) && out_pixels_ == 1) {
+            return;
+        }
+        set_steps(geometry.in, channels, window);
+        if (!pads(window) && out_pixels_ == 1) {
             pixel_step_ = image_step_;
-            enter_line(geometry.batch, kernel);
+            enter_line(geometry.batch, window.kernel);
         } else {
             images_ = geometry.batch;
-            corner_ = -(padding.top * geometry.in.width + padding.left) * channels;
+            corner_ = -(window.padding.top * geometry.in.width + window.padding.left) * channels;
             enter_region(first_region(window_, geometry_), 0);
         }
     }
@@ -77,6 +80,10 @@ public:
     INTQ_ALWAYS_INLINE index_t spaced_end(index_t last) const noexcept {
         const index_t end = slot_ + region_.width() - column_;
         return end < last ? end : last;
+    }
+    /// Whether the slot and those that follow it are such rows.
+    INTQ_ALWAYS_INLINE bool is_line_of(index_t count) const noexcept {
+        return column_ + count <= region_.width() && has_taps();
     }
     INTQ_ALWAYS_INLINE const X* spaced_start() const noexcept {
         return x_ + (line_start(image_, row_) + column_ * pixel_step_);

@@ -109,11 +109,17 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     static INTQ_ALWAYS_INLINE void compute(const Panel& panel, Finish&& finish) noexcept {
         constexpr index_t step = step_weights<Vectors>;
         const Source& source = panel.source;
-        const Activation* found[array_size(Rows)];  // in memory, so that `start` need not be
-        source.starts(panel.in_channel, Rows, found);
         const Activation* start[array_size(Rows)];
-        INTQ_UNROLL
-        for (int r = 0; r < Rows; ++r) start[r] = found[r];
+        if (source.is_line_of(Rows)) {
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r)
+                start[r] = source.spaced_start() + (panel.in_channel + r * source.spaced_step());
+        } else {
+            const Activation* found[array_size(Rows)];  // in memory, so that `start` need not be
+            source.starts(panel.in_channel, Rows, found);
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) start[r] = found[r];
+        }
         typename Tile::template Registers<Rows, Vectors> registers;
         alignas(buffer_alignment) Acc padded[Vectors * L::width()];
         registers.start(panel.is_padded() ? first_sums(panel, padded) : panel.bias);
