@@ -12,6 +12,7 @@
 
 #include INTQ_MODEL_HEADER
 #include INTQ_MODEL_FILE
+#include "pattern.hpp"
 
 #define INTQ_JOIN_NAMES(a, b) a##b
 #define INTQ_FILE_OF(name) INTQ_JOIN_NAMES(name, _file)
@@ -28,22 +29,6 @@ constexpr bool takes_pixels = model::data::tensors[model::data::inputs[0]].dtype
 std::conditional_t<takes_pixels, std::uint8_t, float> x[inputs];
 float y[outputs];
 alignas(buffer_alignment) std::byte tables[64 * 1024];
-
-/// tests/deploy/small_networks.hpp has the same.
-[[maybe_unused]] void fill_pattern(float* to, index_t count) {
-    std::uint32_t state = 12345;
-    for (index_t i = 0; i < count; ++i) {
-        state = state * 1664525u + 1013904223u;
-        to[i] = static_cast<float>(static_cast<std::int32_t>(state >> 16 & 0x7fff) - 16384) / 16384.0f;
-    }
-}
-[[maybe_unused]] void fill_pattern(std::uint8_t* to, index_t count) {
-    std::uint32_t state = 12345;
-    for (index_t i = 0; i < count; ++i) {
-        state = state * 1664525u + 1013904223u;
-        to[i] = static_cast<std::uint8_t>(state >> 24);
-    }
-}
 
 bool file_agrees() {
     const auto file = std::as_bytes(std::span(INTQ_FILE_OF(INTQ_MODEL)));
@@ -64,7 +49,7 @@ bool file_agrees() {
 }  // namespace
 
 int main() {
-    fill_pattern(x, static_cast<index_t>(inputs));
+    test::fill_pattern(x, static_cast<index_t>(inputs));
     model::run(x, y);
     std::printf("output %08x\n", static_cast<unsigned>(crc32(std::as_bytes(std::span(y)))));
     const runtime::SelfTestResult result = model::self_test();

@@ -2,11 +2,12 @@
 //
 // Writes the small networks as program files and as headers, with what they shall give, into a folder:
 //
-//     <name>.intq       the program file
-//     <name>.hpp        the generated header
-//     <name>_file.hpp   the bytes of the program file, for a board without files
-//     <name>.txt        what deployed.cpp shall print
-//     <name>.svg        its arena
+//     <name>.intq        the program file
+//     <name>.hpp         the generated header
+//     <name>_file.hpp    the bytes of the program file, for a board without files
+//     <name>.txt         what deployed.cpp shall print
+//     <name>_layers.txt  a line for each instruction: what it does, on which shapes, and its multiplications
+//     <name>.svg         its arena
 //
 // It prints the arena of each beside its lower bound, and fails where it is more than 1.1 of that.
 #include <cstdio>
@@ -50,6 +51,33 @@ std::string expected_of(const program::OwnedProgram& owned) {
     return text;
 }
 
+/// The extents of an image as `HxWxC`; of one pixel and of a vector its channels.
+std::string extents_of(const Shape& shape) {
+    if (shape.rank == 4 && shape[2] * shape[3] == 1) return std::to_string(shape[1]);
+    std::string text;
+    for (int axis = 1; axis < shape.rank; ++axis)  // of (N, C, H, W)
+        text += (axis > 1 ? "x" : "") + std::to_string(shape[shape.rank == 4 ? axis % 3 + 1 : axis]);
+    return text;
+}
+
+/// As in `conv_3x3_s2_16x16x32_8x8x64 1179648`: taps on padding count as multiplications.
+std::string layer_line(const runtime::Program& program, const runtime::Instruction& instruction) {
+    const Shape& x = program.tensor(program.operands_of(instruction)[0]).shape;
+    const Shape& y = program.tensor(instruction.output).shape;
+    const std::string in = extents_of(x), out = extents_of(y);
+    std::string name = name_of(instruction.op);
+    index_t multiplications = 0;
+    if (instruction.params.kind == kernels::ParamKind::conv) {
+        const auto& packed = instruction.params_as<kernels::ConvParams>().packed;
+        const Window2d& window = packed.window;
+        multiplications = y.size() * packed.taps() * packed.group_inputs();
+        if (instruction.op == OpKind::conv2d)
+            name = std::string(packed.is_depthwise ? "depthwise_" : "conv_") + std::to_string(window.kernel.height) +
+                   "x" + std::to_string(window.kernel.width) + "_s" + std::to_string(window.stride.height);
+    }
+    return name + "_" + in + (in == out ? "" : "_" + out) + " " + std::to_string(multiplications) + "\n";
+}
+
 bool write(const NamedNetwork& network, const std::filesystem::path& folder) {
     const auto owned = lowered(network);
     const Tensor images = images_of(network, 1, 5);
@@ -62,6 +90,10 @@ bool write(const NamedNetwork& network, const std::filesystem::path& folder) {
     options.name = network.name;
     io::write_file(path(".hpp"), deploy::generate_cpp(owned->program(), owned->table(), golden, options));
     io::write_file(path(".txt"), expected_of(*owned));
+    std::string layers;
+    for (const runtime::Instruction& instruction : owned->program().instructions)
+        layers += layer_line(owned->program(), instruction);
+    io::write_file(path("_layers.txt"), layers);
     const deploy::MemoryReport report = deploy::memory_report(owned->program(), owned->table());
     io::write_file(path(".svg"), report.to_svg());
     std::printf("%s: %zu instructions, %zu bytes of file\n%s", network.name.c_str(),
@@ -79,7 +111,7 @@ int main(int count, char** arguments) try {
     const std::filesystem::path folder = arguments[1];
     io::make_folder(folder);
     bool are_tight = true;
-    for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1(), small_image()})
+    for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1(), autoencoder(), small_image()})
         are_tight &= write(network, folder);
     if (!are_tight) std::fprintf(stderr, "an arena is more than 1.1 of its lower bound\n");
     return are_tight ? 0 : 1;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
-// The networks of MLPerf Tiny with random weights: DS-CNN, ResNet-8 and MobileNetV1 0.25 on 96×96 pixels; and a small
-// one that takes bytes.
+// The networks of MLPerf Tiny with random weights: DS-CNN, ResNet-8, MobileNetV1 0.25 on 96×96 pixels and the
+// autoencoder; and a small one that takes bytes.
 #ifndef INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
 #define INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "deploy/pattern.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 #include "intq/nn.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
@@ -53,23 +55,31 @@ private:
     Draw draw_;
 };
 
-inline Window2d square(index_t kernel, index_t stride = 1) { return nn::square_window(kernel, stride, kernel / 2); }
+/// Padded as TensorFlow's SAME pads images whose size is a multiple of the stride: the larger half below and at the
+/// right.
+inline Window2d square(index_t kernel, index_t stride = 1) {
+    const index_t padding = std::max(kernel - stride, index_t{0}), before = padding / 2, behind = padding - before;
+    return {{kernel, kernel}, {stride, stride}, {before, before, behind, behind}, {1, 1}};
+}
 
-/// Features between stubs, an average over the image, and a linear layer.
+/// Features between stubs; where there is a classifier, behind their average over the image.
 struct SmallNetwork : nn::Cloneable<SmallNetwork> {
-    SmallNetwork(const nn::ModulePtr& features, const nn::ModulePtr& classifier) {
+    explicit SmallNetwork(const nn::ModulePtr& features, const nn::ModulePtr& classifier = nullptr) {
         add_child("quant", std::make_shared<nn::QuantStub>());
         add_child("features", features);
-        add_child("avgpool", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}));
-        add_child("flatten", std::make_shared<nn::Flatten>());
-        add_child("classifier", classifier);
+        if (classifier != nullptr) {
+            add_child("avgpool", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}));
+            add_child("flatten", std::make_shared<nn::Flatten>());
+            add_child("classifier", classifier);
+        }
         add_child("dequant", std::make_shared<nn::DeQuantStub>());
         eval();
     }
     std::string type_name() const override { return "SmallNetwork"; }
     nn::Value forward(nn::Arguments x) override {
-        const nn::Value y = call("features", call("quant", x[0]));
-        return call("dequant", call("classifier", call("flatten", call("avgpool", y))));
+        nn::Value y = call("features", call("quant", x[0]));
+        if (has_child("classifier")) y = call("classifier", call("flatten", call("avgpool", y)));
+        return call("dequant", y);
     }
 };
 
@@ -101,7 +111,7 @@ struct NamedNetwork {
 inline NamedNetwork ds_cnn() {
     RandomLayers random(1);
     auto features = std::make_shared<nn::Sequential>();
-    features->append(random.conv_relu(1, 64, {{10, 4}, {2, 2}, {5, 1, 5, 1}, {1, 1}}));
+    features->append(random.conv_relu(1, 64, {{10, 4}, {2, 2}, {4, 1, 5, 1}, {1, 1}}));
     for (int i = 0; i < 4; ++i) {
         features->append(random.conv_relu(64, 64, square(3), 64));
         features->append(random.conv_relu(64, 64, square(1)));
@@ -142,6 +152,20 @@ inline NamedNetwork mobilenet_v1() {
             Shape(index_t{3}, index_t{96}, index_t{96})};
 }
 
+/// Five spectra of 128 bands to themselves.
+inline NamedNetwork autoencoder() {
+    RandomLayers random(5);
+    auto layers = std::make_shared<nn::Sequential>();
+    index_t in = 640;
+    for (const index_t outputs : {128, 128, 128, 128, 8, 128, 128, 128, 128}) {
+        layers->append(random.linear(in, outputs));
+        layers->append(std::make_shared<nn::ReLU>());
+        in = outputs;
+    }
+    layers->append(random.linear(in, 640));
+    return {"autoencoder", std::make_shared<SmallNetwork>(layers), Shape(index_t{640})};
+}
+
 /// Two layers on pictures of bytes.
 inline NamedNetwork small_image() {
     RandomLayers random(4);
@@ -154,28 +178,10 @@ inline NamedNetwork small_image() {
 /// What its pixels are normalized with.
 inline const std::vector<float> image_mean{0.485f, 0.456f, 0.406f}, image_deviation{0.229f, 0.224f, 0.225f};
 
-/// Numbers from -1 to 1 that every machine computes alike.
-inline void fill_pattern(float* to, index_t count) {
-    std::uint32_t state = 12345;
-    for (index_t i = 0; i < count; ++i) {
-        state = state * 1664525u + 1013904223u;
-        to[i] = static_cast<float>(static_cast<std::int32_t>(state >> 16 & 0x7fff) - 16384) / 16384.0f;
-    }
-}
-
-/// Bytes that every machine computes alike.
-inline void fill_pattern(std::uint8_t* to, index_t count) {
-    std::uint32_t state = 12345;
-    for (index_t i = 0; i < count; ++i) {
-        state = state * 1664525u + 1013904223u;
-        to[i] = static_cast<std::uint8_t>(state >> 24);
-    }
-}
-
 /// Images of a network, as its program takes them.
 inline Tensor images_of(const NamedNetwork& network, index_t count, std::uint64_t seed) {
     const Shape& image = network.image;
-    const Shape shape(count, image[0], image[1], image[2]);
+    const Shape shape = image.rank == 1 ? Shape(count, image[0]) : Shape(count, image[0], image[1], image[2]);
     if (!network.takes_pixels) return RandomLayers(seed).uniform(shape, 1.0f);
     Tensor pixels = Tensor::empty(shape, DType::uint8);
     Draw draw(seed);
