@@ -138,9 +138,9 @@ constexpr std::int64_t fixed_point_term(const PolicyRecord& policy, std::int64_t
     const scalar_lanes::i32 shifted = scalar_lanes::shift_left(static_cast<std::int32_t>(code), left);
     if (policy.requantize == RequantizeRule::single_rounding)
         return fixed_point<single_rounding>::scale<scalar_lanes>(
-            shifted, fixed_point<single_rounding>::set<scalar_lanes>(multiplier_words(policy, multiplier)));
+            shifted, fixed_point<single_rounding>::set<scalar_lanes>(multiplier_words(multiplier)));
     return fixed_point<double_rounding>::scale<scalar_lanes>(
-        shifted, fixed_point<double_rounding>::set<scalar_lanes>(multiplier_words(policy, multiplier)));
+        shifted, fixed_point<double_rounding>::set<scalar_lanes>(multiplier_words(multiplier)));
 }
 
 /// A sum by valid multipliers, with the proof that no sum leaves 32 bits.
@@ -162,8 +162,8 @@ constexpr Result<AddParams> add_by_multipliers(const PolicyRecord& policy, const
     if (!words) return words.status();
     params.coefficient[0] = by.left_shift;
     params.coefficient[1] = sign;
-    params.input[0] = multiplier_words(policy, by.x);
-    params.input[1] = multiplier_words(policy, by.y);
+    params.input[0] = multiplier_words(by.x);
+    params.input[1] = multiplier_words(by.y);
     params.output = *words;
     return params;
 }

@@ -105,7 +105,10 @@ struct scalar_lanes {
     static constexpr i32 set(std::int32_t value) noexcept { return value; }
     static constexpr i32 add(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} + b); }
     static constexpr i32 sub(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} - b); }
-    static constexpr i32 mul(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} * b); }
+    /// Unsigned, so that cores without a 64-bit product take one instruction.
+    static constexpr i32 mul(i32 a, i32 b) noexcept {
+        return static_cast<i32>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
+    }
     static constexpr i32(min)(i32 a, i32 b) noexcept { return a < b ? a : b; }
     static constexpr i32(max)(i32 a, i32 b) noexcept { return a > b ? a : b; }
     /// @pre 0 <= n <= 31

@@ -101,10 +101,9 @@ constexpr Status check_left_shift(const QuantizedMultiplier& multiplier, bool sa
             limit - 1};
 }
 
-/// The words of a multiplier by the target's rule.
-constexpr ChannelWords multiplier_words(const PolicyRecord& policy, const QuantizedMultiplier& real) noexcept {
-    return policy.requantize == RequantizeRule::double_rounding ? fixed_point<double_rounding>::make(real)
-                                                                : fixed_point<single_rounding>::make(real);
+/// The words of a multiplier, by either rounding.
+constexpr ChannelWords multiplier_words(const QuantizedMultiplier& real) noexcept {
+    return {real.multiplier, real.shift};
 }
 
 /// The words of a multiplier for proven sums.
@@ -123,7 +122,7 @@ constexpr Result<ChannelWords> checked_multiplier_words(const PolicyRecord& poli
     }
     if (policy.requantize == RequantizeRule::double_rounding)
         if (const Status status = check_left_shift(multiplier, saturated, accumulator); !status) return status;
-    return multiplier_words(policy, multiplier);
+    return multiplier_words(multiplier);
 }
 
 constexpr Result<ChannelWords> fixed_point_words(const PolicyRecord& policy, double real, int accumulator_bits,

@@ -191,9 +191,7 @@ template <class L> constexpr typename L::i32 saturate(typename L::i32 x) noexcep
 /// single_rounding:  y = clamp(((acc·M + 2^(30-shift)) >> (31-shift)) + zero_point), in 64 bits
 /// double_rounding:  y = clamp(RDBPOT(SRDHM(acc·2^max(shift,0), M), max(-shift,0)) + zero_point)
 ///
-/// Words    single_rounding  0: M.  1: shift
-///          double_rounding  0: M.  1: left = max(shift, 0).  2: right = max(-shift, 0).  3: right - 1 or 0
-///                           4: 1 where right > 0, else 0
+/// Words    0: M.  1: shift, -31 <= shift <= 30
 /// @pre     double_rounding: |acc|·2^left < 2^31, proven when the operator is made
 /// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier; gemmlowp, fixedpoint.h; docs/arithmetic.md section 2.2
 template <class RoundingRule> struct fixed_point;
@@ -241,25 +239,23 @@ template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<si
 
 template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<double_rounding>> {
     static constexpr const char* name = "double_rounding";
-    static constexpr int words = 5;
+    static constexpr int words = 2;
     static constexpr int sumin_words = 0;
+    /// left = max(shift, 0), right = max(-shift, 0), has_last = 1 where right > 0, last = right - has_last.
     template <class L> struct Channel { typename L::i32 multiplier, left, right, last, has_last; };
 
     template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
-        return {L::load(from), L::load(from + stride), L::load(from + 2 * stride), L::load(from + 3 * stride),
-                L::load(from + 4 * stride)};
+        return of_shift<L>(L::load(from), L::load(from + stride));
     }
     /// The same parameters in every lane.
     template <class L> static constexpr Channel<L> set(const ChannelWords& values) noexcept {
-        return {L::set(values[0]), L::set(values[1]), L::set(values[2]), L::set(values[3]), L::set(values[4])};
+        return of_shift<L>(L::set(values[0]), L::set(values[1]));
     }
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
-        const int left = real.shift > 0 ? real.shift : 0, right = real.shift < 0 ? -real.shift : 0;
-        return {real.multiplier, left, right, right > 0 ? right - 1 : 0, right > 0 ? 1 : 0};
+        return {real.multiplier, real.shift};
     }
     static constexpr bool are_words(const ChannelWords& w, int) noexcept {
-        const std::int32_t shift = w[1] > 0 ? w[1] : w[2] == INT32_MIN ? INT32_MIN : -w[2];
-        return w[0] >= 0 && shift >= -31 && shift <= 30 && make({w[0], shift}) == w;
+        return w[0] >= 0 && w[1] >= -31 && w[1] <= 30;
     }
 
     template <class L>
@@ -282,6 +278,14 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
         const auto nudged = L::sub(x, is_negative);
         const auto last_bit = L::bit_and(L::shift_right(nudged, channel.last), channel.has_last);
         return L::add(L::shift_right(nudged, channel.right), last_bit);
+    }
+
+private:
+    template <class L>
+    static constexpr Channel<L> of_shift(typename L::i32 multiplier, typename L::i32 shift) noexcept {
+        const auto left = (L::max)(shift, L::set(std::int32_t{0})), right = L::sub(left, shift);
+        const auto has_last = (L::min)(right, L::set(std::int32_t{1}));
+        return {multiplier, left, right, L::sub(right, has_last), has_last};
     }
 };
 

@@ -76,7 +76,7 @@ private:
         const ConvGeometry& geometry = *call.geometry;
         const index_t image = line / geometry.out.height, oy = line - image * geometry.out.height;
         return {static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c,
-                static_cast<const X*>(packed.padding_row) + c,
+                packed.padding_row == nullptr ? nullptr : static_cast<const X*>(packed.padding_row) + c,
                 packed.window,
                 packed.in_channels,
                 geometry.in.height,

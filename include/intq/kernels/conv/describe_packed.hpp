@@ -74,9 +74,11 @@ constexpr Status check_extents(const Conv2dSpec& spec) noexcept {
     return check_packed_size(spec);
 }
 
-/// Channels with padding: whole blocks, or slack for a vector of any backend where there are none.
-constexpr index_t depthwise_channels(const simd::DepthwisePacking& packing, index_t channels) noexcept {
-    if (packing.columns == 0) return round_up(channels + widest_vector, widest_vector);
+/// Channels with padding: whole blocks, or whole vectors where there are none.
+///
+/// @param step  of the backend's tile of the same lanes: a multiple of a vector
+constexpr index_t depthwise_channels(const simd::DepthwisePacking& packing, index_t step, index_t channels) noexcept {
+    if (packing.columns == 0) return round_up(channels, step);
     index_t at = 0;
     while (at < channels) at += depthwise_block(packing, at, channels).padded;
     return at;
@@ -105,10 +107,7 @@ inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits)
     packed.has_sumin = spec.sumin != nullptr;
     packed.accumulator_bits = accumulator_bits;
     packed.is_depthwise = spec.groups > 1 && spec.groups == spec.in_channels && spec.groups == spec.out_channels;
-    if (packed.is_depthwise) {
-        packed.packing = {1, 1, simd::Staging::as_is};
-        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
-    }
+    if (packed.is_depthwise) packed.packing = {1, 1, simd::Staging::as_is};
     return packed;
 }
 
@@ -140,7 +139,7 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
             packed.depthwise = rules.depthwise_int16_packing;
         else if (packed.accumulator_bits == 32 && spec.weight_dtype == DType::int8)
             packed.depthwise = rules.depthwise_int8_packing;
-        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
+        packed.group_stride = depthwise_channels(packed.depthwise, rules.wide_packing.step, spec.out_channels);
         return packed;
     }
     packed.packing = packed.accumulator_bits == 64 && is_int8 ? simd::widened_for_int8(rules.wide_packing)

@@ -342,7 +342,7 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
         detail::write_tap_bias(spec, packed, offset, parts.tap_bias);
         packed.tap_bias = parts.tap_bias;
     }
-    if (packed.is_depthwise) {
+    if (detail::padding_row_size(packed) > 0) {
         detail::write_padding_row(spec, packed, parts.padding_row);
         packed.padding_row = parts.padding_row;
     }

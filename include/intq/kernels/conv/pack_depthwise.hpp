@@ -65,7 +65,7 @@ void write_depthwise_weights(const Conv2dSpec& spec, const PackedConv2d& packed,
 }
 
 inline void write_padding_row(const Conv2dSpec& spec, const PackedConv2d& packed, std::byte* to) noexcept {
-    for (index_t i = 0; i < packed.in_channels + widest_vector; ++i) {
+    for (index_t i = 0; i < padding_row_size(packed); ++i) {
         if (packed.input_dtype == DType::int16) {
             reinterpret_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(spec.input.zero_point());
         } else {

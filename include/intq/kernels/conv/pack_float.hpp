@@ -75,7 +75,7 @@ inline PackedConv2d describe_packed(const FloatPacking& packing, const FloatConv
     packed.has_sumin = spec.has_sumin;
     if (packed.is_depthwise) {
         packed.depthwise = packing.depthwise;
-        packed.group_stride = depthwise_channels(packing.depthwise, spec.out_channels);
+        packed.group_stride = depthwise_channels(packing.depthwise, packing.gemm.step, spec.out_channels);
         return packed;
     }
     packed.packing = packing.gemm;
@@ -122,7 +122,7 @@ inline Result<PackedConv2d> pack_float_conv2d(const FloatPacking& packing, const
     packed.bias = parts.bias;
     packed.words = parts.words;
     packed.sumin_words = parts.sumin_words;
-    if (packed.is_depthwise) packed.padding_row = parts.padding_row;  // zeros
+    if (detail::padding_row_size(packed) > 0) packed.padding_row = parts.padding_row;  // zeros
     packed.codes = arith::make_real_codes(spec.activation);
     return packed;
 }

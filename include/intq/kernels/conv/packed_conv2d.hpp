@@ -9,6 +9,7 @@
 #include "intq/core/qparams.hpp"
 #include "intq/core/workspace.hpp"
 #include "intq/kernels/streaming/code_bounds.hpp"
+#include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -81,7 +82,7 @@ struct PackedConv2d {
     const std::int32_t* sumin_words = nullptr;  // the same
     std::int32_t input_zero_point = 0;
     const void* tap_bias = nullptr;     // [tap][padded_outputs()], as bias: a tap on padding; or null
-    const void* padding_row = nullptr;  // one pixel of zero points; depthwise only
+    const void* padding_row = nullptr;  // one pixel of zero points; of depthwise layers, or null
     arith::OutputCodes codes{};
 
     INTQ_ALWAYS_INLINE constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
@@ -191,6 +192,14 @@ constexpr bool needs_tap_bias(const PackedConv2d& packed, std::int64_t offset) n
     return pads && offset != 0 && !packed.is_depthwise && !packed.merges_row;
 }
 
+/// Elements of a pixel of zero points, which depthwise layers read on padding. A tile reads whole vectors of it, also
+/// where rows only fill a group.
+constexpr index_t padding_row_size(const PackedConv2d& packed) noexcept {
+    if (!packed.is_depthwise) return 0;
+    if (packed.depthwise.columns > 0) return packed.in_channels + widest_vector;
+    return pads(packed.window) ? packed.in_channels : 0;
+}
+
 /// @param offset  the tile's value for the code of zero
 inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words, std::int64_t offset,
                          BufferCursor& cursor) INTQ_NOEXCEPT {
@@ -204,8 +213,7 @@ inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words,
     parts.words = cursor.take<std::int32_t>(words * channels);
     parts.sumin_words = cursor.take<std::int32_t>(packed.has_sumin ? sumin_words * channels : 0);
     parts.tap_bias = cursor.take<std::int32_t>(needs_tap_bias(packed, offset) ? packed.taps() * channels : 0);
-    const index_t row = packed.is_depthwise ? packed.in_channels + widest_vector : 0;
-    parts.padding_row = cursor.take<std::byte>(row * size_of(packed.input_dtype));
+    parts.padding_row = cursor.take<std::byte>(padding_row_size(packed) * size_of(packed.input_dtype));
     return parts;
 }
 

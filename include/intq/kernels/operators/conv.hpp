@@ -75,7 +75,7 @@ inline void describe_memory(PackedConv2d& packed, auto& fields) {
                   [&] { return detail::has_tap_bias(packed) ? by_outputs(packed.taps()) : 0; });
     fields.memory("padding_row", packed.padding_row,
                   packed.input_dtype == DType::int16 ? ParamType::int16 : ParamType::int8,
-                  [&] { return packed.is_depthwise ? packed.in_channels + detail::widest_vector : 0; });
+                  [&] { return detail::padding_row_size(packed); });
 }
 inline void describe_params(PackedConv2d& packed, auto& fields) {
     fields("op", packed.op);
