@@ -13,6 +13,9 @@
 // The contents of the arena over time.
 #include "intq/deploy/memory_report.hpp"
 
+// Its constants by kind.
+#include "intq/deploy/flash_report.hpp"
+
 // The library as one file.
 #include "intq/deploy/amalgamate.hpp"
 

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "deploy/small_networks.hpp"
+#include "intq/deploy/flash_report.hpp"
 #include "intq/deploy/generate_cpp.hpp"
 #include "intq/deploy/memory_report.hpp"
 #include "intq/io/error.hpp"
@@ -96,8 +97,9 @@ bool write(const NamedNetwork& network, const std::filesystem::path& folder) {
     io::write_file(path("_layers.txt"), layers);
     const deploy::MemoryReport report = deploy::memory_report(owned->program(), owned->table());
     io::write_file(path(".svg"), report.to_svg());
-    std::printf("%s: %zu instructions, %zu bytes of file\n%s", network.name.c_str(),
-                owned->program().instructions.size(), file.size(), report.to_text().c_str());
+    const deploy::FlashReport flash = deploy::flash_report(owned->program(), owned->table());
+    std::printf("%s: %zu instructions, %zu bytes of file\n%s%s", network.name.c_str(),
+                owned->program().instructions.size(), file.size(), flash.to_text().c_str(), report.to_text().c_str());
     return report.arena * 10 <= report.lower_bound * 11;
 }
 

@@ -215,6 +215,8 @@ public:
     /// @param title  the line above, for people
     void table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
                const std::string& title = {});
+    /// The constants of a program by kind, and their sum.
+    void flash(const intq::runtime::Program& program, const intq::kernels::KernelTable& table);
     /// What became of the improvements.
     void improvements(const PrepareNotes& notes);
     /// A table of what the calibration warns of, where it does.

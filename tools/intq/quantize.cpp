@@ -98,7 +98,7 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     const deploy::MemoryReport memory = deploy::memory_report(program.program(), table);
     report.text("packed for", table.backend);
     report.count("instructions", static_cast<long long>(program.program().instructions.size()));
-    report.count("constants", program.packed_bytes(), "bytes");
+    report.flash(program.program(), table);
     report.count("arena", program.arena_bytes(), "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
