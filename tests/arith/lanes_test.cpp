@@ -252,3 +252,15 @@ TEST_CASE("lanes: an output that keeps its accumulator is only clamped") {
         for (std::size_t c = 0; c < size; ++c) REQUIRE(y[c] == std::clamp<std::int64_t>(row.acc[c], 0, INT32_MAX));
     });
 }
+
+TEST_CASE("lanes: a product of halves is the product of 64 bits") {
+    Random random(17);
+    std::vector<std::int32_t> values{
+        INT32_MIN, INT32_MIN + 1, -65537, -65536, -65535, -32769, -32768,        -1,       0,
+        1,         32767,         32768,  65535,  65536,  65537,  INT32_MAX - 1, INT32_MAX};
+    for (int i = 0; i < 2000; ++i) values.push_back(static_cast<std::int32_t>(random.between(INT32_MIN, INT32_MAX)));
+    index_t wrong = 0;
+    for (const std::int32_t a : values)
+        for (const std::int32_t b : values) wrong += arith::detail::product_of_halves(a, b) != std::int64_t{a} * b;
+    CHECK(wrong == 0);
+}

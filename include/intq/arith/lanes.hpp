@@ -21,6 +21,22 @@
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
+namespace detail {
+
+/// a · b by products of 16 bits, for cores that have none of 64 (Armv6-M).
+///
+///     a = 2^16·high + low, low unsigned;  a·b = 2^32·high·high + 2^16·(high·low + low·high) + low·low
+constexpr std::int64_t product_of_halves(std::int32_t a, std::int32_t b) noexcept {
+    const std::int32_t a_high = a >> 16, b_high = b >> 16;
+    const std::uint32_t a_low = static_cast<std::uint32_t>(a) & 0xffff, b_low = static_cast<std::uint32_t>(b) & 0xffff;
+    const std::int64_t cross = std::int64_t{a_high * static_cast<std::int32_t>(b_low)} +
+                               std::int64_t{b_high * static_cast<std::int32_t>(a_low)};
+    const auto high = static_cast<std::uint64_t>(static_cast<std::uint32_t>(a_high * b_high)) << 32;
+    return static_cast<std::int64_t>(high + (static_cast<std::uint64_t>(cross) << 16) + a_low * b_low);
+}
+
+}  // namespace detail
+
 /// One element at a time. Each comment is the contract for one lane of any backend.
 struct scalar_lanes {
     using i32 = std::int32_t;
@@ -122,7 +138,13 @@ struct scalar_lanes {
     static constexpr i64 set_i64(std::int64_t value) noexcept { return value; }
     static constexpr i64 widen(i32 a) noexcept { return a; }
     /// Exact product of two int32.
-    static constexpr i64 mul_wide(i32 a, i32 b) noexcept { return std::int64_t{a} * b; }
+    static constexpr i64 mul_wide(i32 a, i32 b) noexcept {
+#if defined(__ARM_ARCH_6M__)
+        return detail::product_of_halves(a, b);  // the compiler would call a function
+#else
+        return std::int64_t{a} * b;
+#endif
+    }
     /// Low 64 bits of the product.
     static constexpr i64 mul(i64 a, i64 b) noexcept {
         return static_cast<i64>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
@@ -143,7 +165,7 @@ struct scalar_lanes {
     /// fl((a·b + 2^30) / 2^31): half the doubled product's high word, rounded; SQRDMULH of Arm, SRDHM of gemmlowp.
     /// @pre not both are -2^31, for which those saturate
     static constexpr i32 sqrdmulh(i32 a, i32 b) noexcept {
-        return static_cast<i32>((std::int64_t{a} * b + (std::int64_t{1} << 30)) >> 31);
+        return static_cast<i32>((mul_wide(a, b) + (std::int64_t{1} << 30)) >> 31);
     }
     /// a · b where both fill 16 bits. @pre -2^15 <= a < 2^15, 0 <= b < 2^15
     static constexpr i32 mul_short(i32 a, i32 b) noexcept { return a * b; }

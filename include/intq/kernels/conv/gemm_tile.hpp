@@ -46,6 +46,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         index_t depth;        // of a tap
         index_t whole;        // the part of depth that is taken in whole groups
         index_t tap_weights;  // elements
+        bool is_point;        // the window is one tap, which is never on padding
         bool joins_taps;      // the taps of a row of the window read elements that follow each other
         index_t in_channel;   // the first of the group
         index_t channel;      // the first output channel, among the padded ones
@@ -75,6 +76,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             bias = static_cast<const Acc*>(packed.bias) + channel;
             padding = packed.tap_bias == nullptr ? nullptr : static_cast<const Acc*>(packed.tap_bias) + channel;
             kernel_rows = packed.window.kernel.height;
+            is_point = packed.taps() == 1 && !detail::pads(packed.window);
         }
         /// Whether taps of the source's slot fall on padding, and each has a term.
         INTQ_ALWAYS_INLINE bool is_padded() const noexcept { return padding != nullptr && source.has_padding(); }
@@ -123,44 +125,53 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         typename Tile::template Registers<Rows, Vectors> registers;
         alignas(buffer_alignment) Acc padded[Vectors * L::width()];
         registers.start(panel.is_padded() ? first_sums(panel, padded) : panel.bias);
-        const Taps taps(panel);
-        const Weight* row_weights = taps.weights;
-        for (index_t row = 0, at_row = 0; row < taps.rows;
-             ++row, at_row += taps.row_step, row_weights += taps.row_weights) {
-            const Weight* tap_weights = row_weights;
-            for (index_t tap = 0, at = at_row; tap < taps.columns;
-                 ++tap, at += taps.column_step, tap_weights += panel.tap_weights) {
-                const Activation* x[array_size(Rows)];
-                INTQ_UNROLL
-                for (int r = 0; r < Rows; ++r) x[r] = start[r] + at;
-                const Weight* w = tap_weights;
-                for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
-                if constexpr (!is_always_staged)
-                    if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
-            }
+        // One loop: g++ keeps the sums of a tile in registers over one loop of taps, and not over two.
+        for (Taps taps(panel); taps.left > 0; taps.advance()) {
+            const Activation* x[array_size(Rows)];
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) x[r] = start[r] + taps.at;
+            const Weight* w = taps.weights;
+            for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            if constexpr (!is_always_staged)
+                if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
         }
         finish(registers);
     }
 
-    /// The taps of a window that are inside the image; those of a row are one where they can be joined.
+    /// Goes over the taps of a window that are inside the image; those of a row are one where they can be joined.
     struct Taps {
-        index_t rows, columns;
-        index_t row_step, column_step;  // activations
-        index_t whole;                  // of a tap
-        const Weight* weights;
-        index_t row_weights;
+        index_t left;           // of all, this one included
+        index_t whole;          // of a tap
+        index_t at = 0;         // activations from the first tap
+        const Weight* weights;  // of this tap
+        index_t row_taps, column = 0;
+        index_t column_step, column_weights;  // to the next tap of the row
+        index_t row_jump, row_jump_weights;   // from the last one of a row to the first one of the next
 
-        explicit INTQ_ALWAYS_INLINE Taps(const Panel& panel) noexcept
-            : row_step(panel.source.row_step()),
-              column_step(panel.source.column_step()),
-              row_weights(panel.row_taps * panel.tap_weights) {
+        explicit INTQ_ALWAYS_INLINE Taps(const Panel& panel) noexcept : whole(panel.whole), weights(panel.weights) {
+            if (panel.is_point) {  // a single tap, which a compiler that knows the layer need not loop over
+                left = row_taps = 1;
+                column_step = column_weights = row_jump = row_jump_weights = 0;
+                return;
+            }
             const ValidTaps& valid_rows = panel.source.rows();
             const ValidTaps& valid_columns = panel.source.columns();
             const index_t count = valid_columns.last - valid_columns.first;
-            rows = count > 0 ? valid_rows.last - valid_rows.first : 0;
-            columns = panel.joins_taps ? 1 : count;
-            whole = panel.joins_taps ? count * panel.whole : panel.whole;
-            weights = panel.weights + (valid_rows.first * panel.row_taps + valid_columns.first) * panel.tap_weights;
+            row_taps = panel.joins_taps ? 1 : count;
+            left = count > 0 ? (valid_rows.last - valid_rows.first) * row_taps : 0;
+            if (panel.joins_taps) whole *= count;
+            weights += (valid_rows.first * panel.row_taps + valid_columns.first) * panel.tap_weights;
+            column_step = panel.source.column_step();
+            column_weights = panel.tap_weights;
+            row_jump = panel.source.row_step() - (row_taps - 1) * column_step;
+            row_jump_weights = (panel.row_taps - row_taps + 1) * column_weights;
+        }
+        INTQ_ALWAYS_INLINE void advance() noexcept {
+            --left;
+            const bool ends = ++column == row_taps;
+            if (ends) column = 0;
+            at += ends ? row_jump : column_step;
+            weights += ends ? row_jump_weights : column_weights;
         }
     };
 
@@ -169,7 +180,6 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         const Activation* x;
         index_t step;
         Taps taps;
-        index_t tap_weights;
         alignas(buffer_alignment) Acc padded[Tile::vectors * L::width()];
         const Acc* bias;
 
@@ -177,7 +187,6 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             : x(panel.source.spaced_start() + panel.in_channel),
               step(panel.source.spaced_step()),
               taps(panel),
-              tap_weights(panel.tap_weights),
               bias(panel.is_padded() ? first_sums(panel, padded) : panel.bias) {}
     };
 
@@ -187,19 +196,13 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         constexpr index_t step = step_weights<Vectors>;
         typename Tile::template Registers<Rows, Vectors> registers;
         registers.start(spaced.bias);
-        const Weight* row_weights = spaced.taps.weights;
-        const Activation* first_of_row = spaced.x;
-        for (index_t row = 0; row < spaced.taps.rows; ++row) {
-            const Weight* w = row_weights;
-            const Activation* first = first_of_row;
-            for (index_t tap = 0; tap < spaced.taps.columns; ++tap, first += spaced.taps.column_step) {
-                const Activation* x[array_size(Rows)];
-                INTQ_UNROLL
-                for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.step;
-                for (index_t k = 0; k < spaced.taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
-            }
-            first_of_row += spaced.taps.row_step;
-            row_weights += spaced.taps.row_weights;
+        for (Taps taps = spaced.taps; taps.left > 0; taps.advance()) {
+            const Activation* const first = spaced.x + taps.at;
+            const Activation* x[array_size(Rows)];
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.step;
+            const Weight* w = taps.weights;
+            for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
         }
         finish(registers);
     }
@@ -243,11 +246,12 @@ private:
     static INTQ_NEVER_INLINE const Acc* first_sums(const Panel& panel, Acc* start) noexcept {
         const Acc* from = panel.bias;
         if constexpr (std::is_same_v<Acc, std::int32_t>) {
-            const ValidTaps &rows = panel.source.rows(), &columns = panel.source.columns();
+            const ValidTaps &valid_rows = panel.source.rows(), &valid_columns = panel.source.columns();
             const Acc* more = panel.padding;
             for (index_t row = 0; row < panel.kernel_rows; ++row)
                 for (index_t column = 0; column < panel.row_taps; ++column, more += panel.padding_stride) {
-                    if (row >= rows.first && row < rows.last && column >= columns.first && column < columns.last)
+                    if (row >= valid_rows.first && row < valid_rows.last && column >= valid_columns.first &&
+                        column < valid_columns.last)
                         continue;
                     for (index_t c = 0; c < panel.vectors * L::width(); c += L::width())
                         L::store(start + c, L::add(L::load(from + c), L::load(more + c)));
