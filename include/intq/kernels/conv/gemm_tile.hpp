@@ -126,7 +126,8 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         alignas(buffer_alignment) Acc padded[Vectors * L::width()];
         registers.start(panel.is_padded() ? first_sums(panel, padded) : panel.bias);
         // One loop: g++ keeps the sums of a tile in registers over one loop of taps, and not over two.
-        for (Taps taps(panel); taps.left > 0; taps.advance()) {
+        Taps taps(panel);
+        for (index_t left = taps.count; left > 0; taps.advance()) {
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) x[r] = start[r] + taps.at;
@@ -134,13 +135,14 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if constexpr (!is_always_staged)
                 if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
+            if (--left == 0) break;
         }
         finish(registers);
     }
 
     /// Goes over the taps of a window that are inside the image; those of a row are one where they can be joined.
     struct Taps {
-        index_t left;           // of all, this one included
+        index_t count;          // of all, where those of a row are joined of the rows
         index_t whole;          // of a tap
         index_t at = 0;         // activations from the first tap
         const Weight* weights;  // of this tap
@@ -150,16 +152,16 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
 
         explicit INTQ_ALWAYS_INLINE Taps(const Panel& panel) noexcept : whole(panel.whole), weights(panel.weights) {
             if (panel.is_point) {  // a single tap, which a compiler that knows the layer need not loop over
-                left = row_taps = 1;
+                count = row_taps = 1;
                 column_step = column_weights = row_jump = row_jump_weights = 0;
                 return;
             }
             const ValidTaps& valid_rows = panel.source.rows();
             const ValidTaps& valid_columns = panel.source.columns();
-            const index_t count = valid_columns.last - valid_columns.first;
-            row_taps = panel.joins_taps ? 1 : count;
-            left = count > 0 ? (valid_rows.last - valid_rows.first) * row_taps : 0;
-            if (panel.joins_taps) whole *= count;
+            const index_t inside = valid_columns.last - valid_columns.first;
+            row_taps = panel.joins_taps ? 1 : inside;
+            count = inside > 0 ? (valid_rows.last - valid_rows.first) * row_taps : 0;
+            if (panel.joins_taps) whole *= inside;
             weights += (valid_rows.first * panel.row_taps + valid_columns.first) * panel.tap_weights;
             column_step = panel.source.column_step();
             column_weights = panel.tap_weights;
@@ -167,7 +169,6 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             row_jump_weights = (panel.row_taps - row_taps + 1) * column_weights;
         }
         INTQ_ALWAYS_INLINE void advance() noexcept {
-            --left;
             const bool ends = ++column == row_taps;
             if (ends) column = 0;
             at += ends ? row_jump : column_step;
@@ -196,13 +197,15 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         constexpr index_t step = step_weights<Vectors>;
         typename Tile::template Registers<Rows, Vectors> registers;
         registers.start(spaced.bias);
-        for (Taps taps = spaced.taps; taps.left > 0; taps.advance()) {
+        Taps taps = spaced.taps;
+        for (index_t left = taps.count;; taps.advance()) {
             const Activation* const first = spaced.x + taps.at;
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.step;
             const Weight* w = taps.weights;
             for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            if (--left == 0) break;
         }
         finish(registers);
     }
