@@ -70,7 +70,7 @@ public:
     void run() {
         const void* const x =
             is_float_ ? x_.data() : table_->stage(packed_, geometry_, x_.data(), scratch_.workspace(), intq::serial);
-        run_({&packed_, &geometry_, x, nullptr, y_.data(), &intq::serial});
+        run_({&packed_, &geometry_, x, nullptr, y_.data(), &intq::serial, scratch_.workspace().data});
     }
     /// The same bytes; of floats, where backends contract products and sums or not, equal to 10^-4 of the largest.
     bool has_output_of(const ConvCase& other) const {

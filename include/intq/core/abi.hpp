@@ -120,9 +120,13 @@
                      INTQ_DETAIL_JOIN(INTQ_DETAIL_PRODUCTS_, INTQ_DETAIL_MORE_))
 
 // --- what else there is ----------------------------------------------------------------------------------------------
-// Which backend is the best one depends on xsimd, too.
-#if INTQ_WITH_XSIMD
+// Which backend is the best one depends on xsimd, too, and on an emulated one.
+#if INTQ_WITH_XSIMD && INTQ_EMULATES_DSP
+#    define INTQ_DETAIL_WITH_XSIMD_ _xsimd_dsp
+#elif INTQ_WITH_XSIMD
 #    define INTQ_DETAIL_WITH_XSIMD_ _xsimd
+#elif INTQ_EMULATES_DSP
+#    define INTQ_DETAIL_WITH_XSIMD_ _dsp
 #else
 #    define INTQ_DETAIL_WITH_XSIMD_
 #endif

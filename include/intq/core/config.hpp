@@ -32,6 +32,12 @@
 #    define INTQ_WITH_XSIMD 0
 #endif
 
+// 1 makes the backend simd::dsp available on any machine, with its instructions in C++: for tests, and for hosts that
+// prepare a model for a board.
+#ifndef INTQ_EMULATES_DSP
+#    define INTQ_EMULATES_DSP 0
+#endif
+
 // INTQ_SMALL is 1 where code is to be small rather than fast (-Os, -Oz): kernels then have no special paths for common
 // shapes. Results are the same.
 #ifndef INTQ_SMALL
@@ -91,6 +97,7 @@
 
 // ----------------------------------------------------------------------------------------------------------------------
 
+// INTQ_NEVER_INLINE is for code that layers share, INTQ_OUT_OF_LINE for a loop that needs the registers to itself.
 #if (defined(__GNUC__) || defined(__clang__)) && (!INTQ_CALL_UNOPTIMISED || defined(__OPTIMIZE__))
 #    define INTQ_ALWAYS_INLINE inline __attribute__((always_inline))
 #    define INTQ_ALWAYS_INLINE_LAMBDA __attribute__((always_inline))
@@ -99,11 +106,13 @@
 #    else
 #        define INTQ_NEVER_INLINE __attribute__((noinline))
 #    endif
+#    define INTQ_OUT_OF_LINE __attribute__((noinline))
 #    define INTQ_FLATTEN __attribute__((flatten))
 #else
 #    define INTQ_ALWAYS_INLINE inline
 #    define INTQ_ALWAYS_INLINE_LAMBDA
 #    define INTQ_NEVER_INLINE
+#    define INTQ_OUT_OF_LINE
 #    define INTQ_FLATTEN
 #endif
 

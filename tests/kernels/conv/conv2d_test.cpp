@@ -112,8 +112,8 @@ std::string run_and_compare(Prepared& made, const KernelTable& table, const Conv
     GuardedBuffer y(expected.size());
     const Workspace workspace{bytes_of(made.workspace), size_of_buffer(made.workspace)};
     const void* const staged = table.stage(made.packed, made.geometry, x.data(), workspace, executor);
-    made.row->run(
-        {&made.packed, &made.geometry, staged, problem.sumin ? e.data() : nullptr, y.as<std::byte>(), &executor});
+    made.row->run({&made.packed, &made.geometry, staged, problem.sumin ? e.data() : nullptr, y.as<std::byte>(),
+                   &executor, workspace.data});
     if (!holds(y, expected)) return first_difference(y, expected, problem.output.dtype);
     if (!y.is_intact()) return "wrote around the output";
     if (!made.workspace->is_intact() || !made.storage->is_intact())
@@ -279,11 +279,10 @@ TEST_CASE("two threads give the bytes of one") {
                 std::vector<unsigned char> alone(size), together(size);
                 for (auto* y : {&alone, &together}) {
                     const Executor executor = y == &alone ? serial : two_threads();
-                    const void* const staged =
-                        table->stage(made.packed, made.geometry, x.data(),
-                                     {bytes_of(made.workspace), size_of_buffer(made.workspace)}, executor);
+                    const Workspace workspace{bytes_of(made.workspace), size_of_buffer(made.workspace)};
+                    const void* const staged = table->stage(made.packed, made.geometry, x.data(), workspace, executor);
                     row.run({&made.packed, &made.geometry, staged, row.has_sumin ? e.data() : nullptr, y->data(),
-                             &executor});
+                             &executor, workspace.data});
                 }
                 if (alone != together) FAIL_CHECK(where(*table, problem) << ": two threads give other bytes");
             }

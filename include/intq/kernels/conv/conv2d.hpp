@@ -154,7 +154,7 @@ void run_conv2d_typed(const PackedConv2d& packed, const ConvGeometry& geometry, 
     const ConvRow* row = find_conv(typed_conv_rows<TargetType, Backend, X, Y, Sumin>, packed);
     INTQ_ASSERT(row != nullptr);
     const void* staged = stage_input<Backend>(packed, geometry, x, workspace, executor);
-    row->run({&packed, &geometry, staged, sumin, y, &executor});
+    row->run({&packed, &geometry, staged, sumin, y, &executor, workspace.data});
 }
 
 }  // namespace detail

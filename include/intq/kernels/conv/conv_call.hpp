@@ -22,6 +22,7 @@ struct ConvCall {
     const void* sumin = nullptr;  // as y in shape, of the layer's input type
     void* y = nullptr;
     const Executor* executor = nullptr;
+    std::byte* workspace = nullptr;  // conv2d_workspace_size() bytes, for a kernel that stages by itself
 };
 
 /// A convolution kernel: GEMM or depthwise.

@@ -11,11 +11,33 @@
 #include "intq/arith/target.hpp"
 #include "intq/kernels/conv/depthwise.hpp"
 #include "intq/kernels/conv/gemm.hpp"
+#include "intq/kernels/conv/paired_depthwise.hpp"
+#include "intq/kernels/conv/paired_gemm.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
 namespace detail {
+
+/// The GEMM skeleton of a backend for these types.
+template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
+constexpr auto gemm_of() noexcept {
+    constexpr bool is_int8 = std::is_same_v<X, std::int8_t> && std::is_same_v<Acc, std::int32_t>;
+    if constexpr (is_int8 && Backend::int8_packing.staging == simd::Staging::paired)
+        return std::type_identity<PairedGemm<Backend, Policy, Y, Sumin>>{};
+    else
+        return std::type_identity<Gemm<Backend, Policy, X, Weight, Acc, Y, Sumin>>{};
+}
+
+/// The depthwise skeleton.
+template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
+constexpr auto depthwise_of() noexcept {
+    if constexpr (depthwise_packing_of<Backend, X, Weight, Acc>().staging == simd::Staging::paired)
+        return std::type_identity<PairedDepthwise<Backend, Policy, Y, Sumin>>{};
+    else
+        return std::type_identity<Depthwise<Backend, Policy, X, Weight, Acc, Y, Sumin>>{};
+}
 
 template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr ConvRow gemm_row(arith::RequantizeRule rule = arith::RequantizeRule::float_scale) noexcept {
@@ -27,7 +49,7 @@ constexpr ConvRow gemm_row(arith::RequantizeRule rule = arith::RequantizeRule::f
             false,
             rule,
             Policy::name,
-            &Gemm<Backend, Policy, X, Weight, Acc, Y, Sumin>::run};
+            &decltype(gemm_of<Backend, Policy, X, Weight, Acc, Y, Sumin>())::type::run};
 }
 template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr ConvRow depthwise_row(arith::RequantizeRule rule = arith::RequantizeRule::float_scale) noexcept {
@@ -39,7 +61,7 @@ constexpr ConvRow depthwise_row(arith::RequantizeRule rule = arith::RequantizeRu
             true,
             rule,
             Policy::name,
-            &Depthwise<Backend, Policy, X, Weight, Acc, Y, Sumin>::run};
+            &decltype(depthwise_of<Backend, Policy, X, Weight, Acc, Y, Sumin>())::type::run};
 }
 
 template <std::size_t... Sizes> constexpr auto join(const std::array<ConvRow, Sizes>&... parts) noexcept {

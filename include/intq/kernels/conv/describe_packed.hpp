@@ -87,7 +87,7 @@ constexpr index_t depthwise_channels(const simd::DepthwisePacking& packing, inde
 /// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
 /// The staged copy is then laid out for that; int16 input, which is read as it is elsewhere, is copied for it.
 constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
-    if (packed.groups > 1) return false;
+    if (packed.groups > 1 || packed.is_paired()) return false;
     const index_t width = packed.window.kernel.width, depth = packed.packing.depth;
     return width > 1 && packed.window.dilation.width == 1 &&
            round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
@@ -180,8 +180,38 @@ constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, ind
     return of;
 }
 
-/// Whether the floats of the requantization stay below 2^30 in magnitude, whatever the sum and the operand.
-constexpr bool is_scaled_small(const PackedConv2d& packed) noexcept {
+/// The largest magnitude of a channel's sum, whatever codes it reads, from the packed bias and weights.
+template <class Weight> std::int64_t largest_sum(std::int32_t bias, const Weight* weights, index_t count) noexcept {
+    std::int64_t low = bias, high = bias;
+    for (index_t k = 0; k < count; ++k) {
+        low += std::int64_t{weights[k]} * (weights[k] > 0 ? INT8_MIN : INT8_MAX);
+        high += std::int64_t{weights[k]} * (weights[k] > 0 ? INT8_MAX : INT8_MIN);
+    }
+    return high > -low ? high : -low;
+}
+
+/// Whether the short form of double rounding is exact for each channel of a paired layer.
+template <class Weight> bool sums_are_short(const PackedConv2d& packed) noexcept {
+    using Rule = arith::fixed_point<arith::double_rounding>;
+    const index_t channels = packed.padded_outputs();
+    const index_t depth = packed.is_depthwise ? packed.depthwise_weights() : packed.column_size();
+    const auto* const weights = static_cast<const Weight*>(packed.weights);
+    for (index_t at = 0; at < channels; ++at) {
+        const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[at];
+        const std::int64_t largest = largest_sum(bias, weights + at * depth, depth);
+        if (!Rule::is_short(largest, words_at(packed.words, Rule::words, channels, at))) return false;
+    }
+    return true;
+}
+
+/// Whether the requantization stays in the range of a shorter form: floats below 2^30 in magnitude, whatever the sum
+/// and the operand; or the sums of a paired layer, whose kernel rounds twice in 32 bits.
+inline bool is_scaled_small(const PackedConv2d& packed) noexcept {
+    const bool keeps = packed.output_dtype == DType::int32;
+    if (packed.requantize == arith::RequantizeRule::double_rounding && !keeps) {
+        if (packed.is_paired()) return sums_are_short<std::int8_t>(packed);
+        if (packed.is_paired_depthwise()) return sums_are_short<std::int16_t>(packed);
+    }
     if (packed.requantize != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;
     const double largest = packed.accumulator_bits == 64 ? static_cast<double>(arith::largest_wide_sum) : 0x1p31;
     const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };

@@ -5,6 +5,7 @@
 #define INTQ_KERNELS_CONV_INPUT_FORM_HPP
 
 #include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/conv/paired_layout.hpp"
 #include "intq/kernels/window/geometry.hpp"
 
 namespace intq::kernels {
@@ -18,6 +19,7 @@ enum class InputForm : std::uint8_t {
     gathered,  // one pixel for each output pixel, as a strided 1×1 window reads
     padded,    // images with their margins, so that a row of a window is one run of elements
     blocks,    // the input itself: the kernel converts rows as it comes to them
+    tiles,     // the input itself: the kernel stages the pixels of a tile, in the workspace
 };
 
 /// Bytes of converted rows that a kernel keeps on its stack, of form blocks: at most, and where rows are short, so that
@@ -46,6 +48,7 @@ constexpr index_t near_block_elements(index_t channels, index_t element) noexcep
 
 constexpr InputForm input_form(const PackedConv2d& packed) noexcept {
     if (packed.merges_row) return InputForm::padded;
+    if (packed.is_paired()) return InputForm::tiles;
     if (packed.is_depthwise || !is_staged(packed)) return InputForm::image;
     if (fits_in_blocks(packed)) return InputForm::blocks;
     const bool is_strided = packed.taps() == 1 && !pads(packed.window) && !reads_in_place(packed.window);
@@ -62,6 +65,7 @@ constexpr Size2d padded_size(const Window2d& window, Size2d out) noexcept {
 constexpr Size2d staged_image(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     switch (input_form(packed)) {
         case InputForm::blocks:
+        case InputForm::tiles:
             return {0, 0};
         case InputForm::gathered:
             return geometry.out;
@@ -85,6 +89,9 @@ constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& ge
 /// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it. PTRDIFF_MAX
 /// where no memory could hold them.
 inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    if (packed.is_paired_depthwise())
+        return round_up(detail::PairedLineLayout(packed.window, geometry).bytes(), buffer_alignment);
+    if (packed.is_paired()) return round_up(detail::paired_bytes(packed, geometry), buffer_alignment);
     if (!detail::is_staged(packed)) return 0;
     const Size2d image = detail::staged_image(packed, geometry);
     if (image.height > 0 && geometry.batch > 0 &&

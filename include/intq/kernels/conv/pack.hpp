@@ -225,8 +225,8 @@ template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedC
         const index_t groups_a_tap = round_up(packed.tap_depth(), depth) / depth;
         for (index_t k = 0; k < inputs; ++k)
             for (index_t tap = 0; tap < taps; ++tap) {
-                const index_t t = packed.merges_row ? tap / width : tap;
-                const index_t d = packed.merges_row ? tap % width * inputs + k : k;
+                const index_t t = packed.is_paired() ? 0 : packed.merges_row ? tap / width : tap;
+                const index_t d = (packed.is_paired() ? tap : packed.merges_row ? tap % width : 0) * inputs + k;
                 const index_t given = (channel * inputs + k) * taps + tap;
                 Stored* const group_at = from + (t * groups_a_tap + d / depth) * planes * panel_columns * depth;
                 Stored* const at = group_at + column % columns * depth + d % depth;

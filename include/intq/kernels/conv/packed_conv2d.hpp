@@ -99,12 +99,16 @@ struct PackedConv2d {
     INTQ_ALWAYS_INLINE constexpr index_t panels() const noexcept {
         return (group_stride + packing.columns - 1) / packing.columns;
     }
-    /// The skeleton's taps, and the products of each.
+    /// The skeleton's taps, and the products of each. A row of a paired tile is a whole window.
+    INTQ_ALWAYS_INLINE constexpr bool is_paired() const noexcept { return packing.staging == simd::Staging::paired; }
+    INTQ_ALWAYS_INLINE constexpr bool is_paired_depthwise() const noexcept {
+        return is_depthwise && depthwise.staging == simd::Staging::paired;
+    }
     INTQ_ALWAYS_INLINE constexpr index_t tap_count() const noexcept {
-        return merges_row ? window.kernel.height : taps();
+        return is_paired() ? 1 : merges_row ? window.kernel.height : taps();
     }
     INTQ_ALWAYS_INLINE constexpr index_t tap_depth() const noexcept {
-        return merges_row ? window.kernel.width * in_channels : group_inputs();
+        return is_paired() ? taps() * group_inputs() : merges_row ? window.kernel.width * in_channels : group_inputs();
     }
     INTQ_ALWAYS_INLINE constexpr index_t planes() const noexcept {
         return packing.splits && weight_dtype == DType::int16 ? 2 : 1;
@@ -158,7 +162,8 @@ constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
     const index_t depth = packed.is_depthwise ? packed.depthwise.depth : packed.packing.depth;
     const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
     if (depth == 1) return packed.weight_dtype;
-    return staging == simd::Staging::widened || packed.input_dtype == DType::int16 ? DType::int16 : DType::int8;
+    const bool is_wide = staging == simd::Staging::widened || packed.is_paired_depthwise();
+    return is_wide || packed.input_dtype == DType::int16 ? DType::int16 : DType::int8;
 }
 
 /// Whether the kernel reads a copy of the input: converted, or laid out for merged rows.
@@ -189,7 +194,7 @@ struct PackedParts {
 /// Whether padding adds anything to a sum: where a code of zero is not a zero in the tile.
 constexpr bool needs_tap_bias(const PackedConv2d& packed, std::int64_t offset) noexcept {
     const bool pads = !(packed.window.padding == Padding2d{});
-    return pads && offset != 0 && !packed.is_depthwise && !packed.merges_row;
+    return pads && offset != 0 && !packed.is_depthwise && !packed.merges_row && !packed.is_paired();
 }
 
 /// Elements of a pixel of zero points, which depthwise layers read on padding. A tile reads whole vectors of it, also

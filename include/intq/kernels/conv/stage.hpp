@@ -122,7 +122,7 @@ template <class Backend>
 const void* stage_input(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, Workspace workspace,
                         const Executor& executor) INTQ_NOEXCEPT {
     const InputForm form = input_form(packed);
-    if (!is_staged(packed) || form == InputForm::blocks) return x;
+    if (!is_staged(packed) || form == InputForm::blocks || form == InputForm::tiles) return x;
     const Stager<Backend> stager(packed, x, workspace.data);
     if (form == InputForm::padded)
         stage_padded(packed, geometry, stager, executor);

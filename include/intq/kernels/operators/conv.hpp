@@ -185,7 +185,8 @@ inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
     const void* const x = call.table.stage(packed, geometry, call.x_data(), call.workspace, *call.executor);
     const ConvRow* const row = find_conv(call.table, packed);
     INTQ_ASSERT(row != nullptr);
-    row->run({&packed, &geometry, x, packed.has_sumin ? call.x_data(1) : nullptr, call.y_data(), call.executor});
+    row->run({&packed, &geometry, x, packed.has_sumin ? call.x_data(1) : nullptr, call.y_data(), call.executor,
+              call.workspace.data});
 }
 
 inline constexpr ProgramOperator conv2d_operator{.op = OpKind::conv2d,

@@ -16,9 +16,13 @@ namespace intq::simd {
 inline namespace INTQ_CORE_ABI {
 
 /// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
-/// widened to int16. The skeleton stages a tensor once; the K loop never converts. Weights of groups (depth > 1) are
-/// stored as wide as the staged activations, others as they are.
-enum class Staging : std::uint8_t { as_is, offset_binary, widened };
+/// widened to int16; the same for the pixels of one tile only, all taps of a window in one row, with padding as the
+/// zero point. The skeleton stages a tensor once, or paired a tile; the K loop never converts. Weights of groups
+/// (depth > 1) are stored as wide as the staged activations, others and paired ones as they are.
+enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired };
+
+/// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
+inline constexpr index_t paired_rows = 6;
 
 /// Order of packed weights: panels of `columns` output channels; inside a panel groups of `depth` consecutive
 /// input channels, all columns of a group together. The last panel has as many columns as are left, rounded up to
@@ -75,6 +79,13 @@ struct scalar {
     static constexpr DepthwisePacking depthwise_int8_packing{};
     static constexpr DepthwisePacking depthwise_int16_packing{};
     static constexpr DepthwisePacking depthwise_float_packing{};
+};
+
+/// Pairs of int16 products in general registers (smlad): Cortex-M4, M7, M33.
+struct dsp : scalar {
+    static constexpr const char* name = "dsp";
+    static constexpr Packing int8_packing{1, 4, Staging::paired};
+    static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 2, Staging::paired};
 };
 
 /// Pairs of int16 products (pmaddwd), 4 columns a vector.

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+//
+// The depthwise skeleton of ISAs without vectors that multiply pairs of int16: one filter a channel, on int8.
+// Layer: kernels (docs/design.md section 5).
+//
+// Two rows of the window are summed together. A word holds four channels of a pixel, so four channels are staged at
+// once: each column of the lines that a few output lines read becomes pairs of int16, used by every window over it.
+#ifndef INTQ_KERNELS_CONV_PAIRED_DEPTHWISE_HPP
+#define INTQ_KERNELS_CONV_PAIRED_DEPTHWISE_HPP
+
+#include "intq/kernels/conv/epilogue.hpp"
+#include "intq/kernels/conv/paired_lines.hpp"
+#include "intq/kernels/conv/short_codes.hpp"
+#include "intq/simd/tiles/paired_tile.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// y[p][c] = epilogue(bias[c] + sum over the window of x[tap of p][c] · w[tap][c])
+///
+/// The types are those of PairedGemm.
+///
+/// Result   exact: sums wrap, and the packer proved that the true sum fits
+/// Memory   conv2d_workspace_size(): the staged lines of four channels. The calling thread does all work
+/// Cost     2 · pixels · channels · taps operations; padding is multiplied like pixels
+template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthwise {
+    using L = simd::lanes<Backend>;
+
+    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        INTQ_ASSERT(packed.is_depthwise && packed.depthwise == Backend::depthwise_int8_packing);
+        INTQ_ASSERT(packed.has_sumin == adds);
+        const Size2d out = call.geometry->out;
+        const detail::PairedLines<Backend> lines(call);
+        const index_t together = lines.layout().lines * lines.layout().served;
+        for (index_t image = 0; image < call.geometry->batch; ++image) {
+            const auto* const x =
+                static_cast<const std::int8_t*>(call.x) + image * call.geometry->in_pixels() * packed.in_channels;
+            for (index_t first = 0; first < out.height; first += together) {
+                const index_t count = out.height - first < together ? out.height - first : together;
+                for (index_t c = 0; c < packed.out_channels; c += detail::paired_channels) {
+                    lines.stage(x + c, first, (count + lines.layout().served - 1) / lines.layout().served, c);
+                    run_block(call, lines, c, image * out.height + first, count);
+                }
+            }
+        }
+    }
+
+private:
+    static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
+    static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
+
+    /// `count` output lines, from line `line` of all images on, of the staged channels from c on.
+    static INTQ_ALWAYS_INLINE void run_block(const ConvCall& call, const detail::PairedLines<Backend>& staged,
+                                             index_t c, index_t line, index_t count) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        if constexpr (has_short)
+            if (packed.scaled_is_small && staged.layout().slides)
+                return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                    if (packed.window.stride.width == 1)
+                        run_short<range.value, 1>(call, staged, c, line, count);
+                    else
+                        run_short<range.value, 2>(call, staged, c, line, count);
+                });
+        run_any(call, staged, c, line, count);
+    }
+
+    /// Windows of 3×3, in the short form of the policy.
+    template <detail::CodeRange Range, int Stride>
+    static INTQ_NEVER_INLINE void run_short(const ConvCall& call, const detail::PairedLines<Backend>& staged, index_t c,
+                                            index_t line, index_t count) noexcept {
+        const PackedConv2d& packed = *call.packed;
+        const detail::PairedLineLayout& layout = staged.layout();
+        const index_t width = call.geometry->out.width, step = packed.out_channels, served = layout.served;
+        const detail::SumLines of{width, layout.pixels - width, step, (served - 1) * width * step};
+        std::int8_t* y = static_cast<std::int8_t*>(call.y) + line * width * step + c;
+        std::int32_t* const sums = staged.sums();
+        const index_t left = packed.out_channels - c;
+        const index_t channels = left < detail::paired_channels ? left : detail::paired_channels;
+        for (index_t i = 0; i < channels; ++i, ++y) {
+            const detail::ShortCodes<L, Range> codes(packed, c + i);
+            simd::PairedWeights3x3 weights = staged.weights_3x3(c + i);
+            const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[c + i];
+            for (index_t row = 0, lines = (count + served - 1) / served;;) {
+                detail::sum_windows<Backend, Stride>(staged.words(i), weights, bias,
+                                                     (lines - 1) * layout.pixels + width, sums);
+                detail::store_codes<L, Range>(codes, of, lines, sums, y + row * width * step);
+                lines = (count + served - 2) / served;
+                if (++row == served || lines == 0) break;
+                weights = simd::PairedTile<Backend>::one_row_lower(weights);
+            }
+        }
+    }
+
+    /// Any window and policy.
+    static INTQ_NEVER_INLINE void run_any(const ConvCall& call, const detail::PairedLines<Backend>& staged, index_t c,
+                                          index_t line, index_t count) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        const index_t width = call.geometry->out.width, left = packed.out_channels - c;
+        const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
+        for (index_t i = 0; i < (left < detail::paired_channels ? left : detail::paired_channels); ++i) {
+            const auto channel = epilogue.channels(c + i);
+            for (index_t k = 0; k < count; ++k) {
+                staged.add(i, c + i, k, staged.sums());
+                index_t at = (line + k) * width * packed.out_channels + c + i;
+                for (index_t p = 0; p < width; ++p, at += packed.out_channels)
+                    epilogue.store(staged.sums()[p], channel, static_cast<const Sumin*>(call.sumin) + (adds ? at : 0),
+                                   static_cast<Y*>(call.y) + at, 1);
+            }
+        }
+    }
+};
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_PAIRED_DEPTHWISE_HPP

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+//
+// The GEMM skeleton of ISAs without vectors that multiply pairs of int16: convolution and linear on int8.
+// Layer: kernels (docs/design.md section 5).
+//
+// A tile is up to six output pixels by one output channel. The windows of its pixels are staged once, for all channels:
+// nothing else of the input is copied, and there are no taps, no offsets and no padding in the loop.
+#ifndef INTQ_KERNELS_CONV_PAIRED_GEMM_HPP
+#define INTQ_KERNELS_CONV_PAIRED_GEMM_HPP
+
+#include "intq/kernels/conv/epilogue.hpp"
+#include "intq/kernels/conv/paired_stage.hpp"
+#include "intq/kernels/conv/short_codes.hpp"
+#include "intq/simd/tiles/paired_tile.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// y = epilogue(bias + sum over the window and channels of x·w) for the types of one registry row.
+///
+/// @tparam Y  public type of the output
+/// @tparam E  element type of the fused add, or no_sumin
+///
+/// Result   exact: sums wrap, and the packer proved that the true sum fits
+/// Memory   conv2d_workspace_size(): the staged pixels of one tile. The calling thread does all work
+/// Cost     2 · pixels · channels · window operations; padding is multiplied like pixels
+template <class Backend, class Policy, class Y, class Sumin> struct PairedGemm {
+    using L = simd::lanes<Backend>;
+    using Tile = simd::PairedTile<Backend>;
+
+    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        INTQ_ASSERT(packed.packing == Backend::int8_packing && !packed.is_depthwise);
+        INTQ_ASSERT(packed.has_sumin == adds);
+        const index_t pixels = call.geometry->batch * call.geometry->out_pixels();
+        for (index_t group = 0; group < packed.groups; ++group) {
+            detail::PairedStager<Backend> stager(call, group, call.workspace);
+            index_t pixel = 0;
+            for (; pixel + Tile::rows <= pixels; pixel += Tile::rows) run_tile<Tile::rows>(call, stager, group, pixel);
+            simd::unroll<Tile::rows - 1>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+                if (pixels - pixel == r + 1) run_tile<r + 1>(call, stager, group, pixel);
+            });
+        }
+    }
+
+private:
+    static_assert(Tile::rows <= simd::paired_rows);
+    static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
+    static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
+
+    /// One tile by all channels of a group.
+    template <int Rows>
+    static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, index_t group,
+                                           index_t pixel) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        const std::int32_t* const x = stager.template tile<Rows>();
+        const index_t at = pixel * packed.out_channels + group * packed.group_outputs();
+        Y* const y = static_cast<Y*>(call.y) + at;
+        const Sumin* const e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
+        const auto* const w = static_cast<const std::int8_t*>(packed.weights) + group * packed.group_weights();
+        if constexpr (has_short && Rows == Tile::rows)
+            if (packed.scaled_is_small)
+                return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                    run_short<Rows, range.value>(packed, x, w, group * packed.group_stride, y);
+                });
+        run_any<Rows>(packed, x, w, group * packed.group_stride, e, y);
+    }
+
+    /// The channels of a group, from padded channel `at` on, in the short form of their policy.
+    template <int Rows, detail::CodeRange Range>
+    static INTQ_ALWAYS_INLINE void run_short(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
+                                             index_t at, std::int8_t* y) noexcept {
+        const index_t depth = packed.column_size(), stride = packed.out_channels;
+        const auto* const bias = static_cast<const std::int32_t*>(packed.bias);
+        for (const index_t end = at + packed.group_outputs(); at < end; ++at, ++y, w += depth) {
+            std::int32_t sums[Rows];
+            add_column<Rows>(x, w, depth, bias[at], sums);
+            const detail::ShortCodes<L, Range> codes(packed, at);
+            std::int8_t* to = y;
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r, to += stride) *to = codes.code(sums[r]);
+        }
+    }
+
+    template <int Rows>
+    static void run_any(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w, index_t at,
+                        const Sumin* e, Y* y) noexcept {
+        const index_t depth = packed.column_size(), stride = packed.out_channels;
+        const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
+        for (const index_t end = at + packed.group_outputs(); at < end; ++at, w += depth, ++y, e += adds ? 1 : 0) {
+            std::int32_t sums[Rows];
+            add_column<Rows>(x, w, depth, static_cast<const std::int32_t*>(packed.bias)[at], sums);
+            if constexpr (has_short) {
+                if (packed.scaled_is_small) {
+                    detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                        const detail::ShortCodes<L, range.value> codes(packed, at);
+                        for (index_t r = 0; r < Rows; ++r) y[r * stride] = codes.code(sums[r]);
+                    });
+                    continue;
+                }
+            }
+            const auto channels = epilogue.channels(at);
+            for (index_t r = 0; r < Rows; ++r)
+                epilogue.store(sums[r], channels, e + (adds ? r * stride : 0), y + r * stride, 1);
+        }
+    }
+
+    template <int Rows>
+    static INTQ_ALWAYS_INLINE void add_column(const std::int32_t* x, const std::int8_t* w, index_t depth,
+                                              std::int32_t bias, std::int32_t (&sums)[Rows]) noexcept {
+        INTQ_UNROLL
+        for (int r = 0; r < Rows; ++r) sums[r] = bias;
+        Tile::template add<Rows>(x, w, depth, sums);
+    }
+};
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_PAIRED_GEMM_HPP

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+//
+// Where paired activations lie in the workspace. Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_PAIRED_LAYOUT_HPP
+#define INTQ_KERNELS_CONV_PAIRED_LAYOUT_HPP
+
+#include <cstdint>
+
+#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/window/geometry.hpp"
+#include "intq/simd/base/tags.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+namespace detail {
+
+/// Bytes of a tile of paired activations: as many pixels as there are.
+constexpr index_t paired_words_bytes(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    constexpr index_t most = simd::paired_rows;
+    const index_t pixels = geometry.batch < most ? geometry.batch * geometry.out_pixels() : most;
+    return (pixels < most ? pixels : most) * packed.column_size() * 2;
+}
+
+/// The same with the bytes of a window, which are gathered where its parts are no whole words.
+constexpr index_t paired_bytes(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    return paired_words_bytes(packed, geometry) + (packed.group_inputs() % 4 == 0 ? 0 : packed.column_size() + 4);
+}
+
+/// Channels of a depthwise layer that are staged together: the bytes of a word.
+inline constexpr index_t paired_channels = 4;
+
+/// The staged lines of a depthwise layer, and behind them the sums of one channel.
+///
+///     [line][column][channel][pair of rows]
+///
+/// A line holds the columns that an output line reads, margins included; the next one begins in the margin that both
+/// have. With windows of three rows that move by one, a line has four rows and serves two output lines.
+struct PairedLineLayout {
+    bool slides;     // a window of 3×3 that sum_3x3() takes
+    index_t served;  // output lines of a staged one
+    index_t lines;   // staged together: for a channel's parameters to serve some pixels where lines are short
+    index_t groups;  // pairs of a column's rows
+    index_t column;  // words of a column, with all channels
+    index_t line;    // words from a line to the next
+    index_t before;  // columns of a line before those of the image, and those
+    index_t inside;
+    index_t all_columns;  // of a line, with both margins
+    index_t pixels;       // sums from a line to the next
+    index_t weights;      // words of a channel's weights
+    index_t words;        // of all lines, with what sum_3x3() reads behind them
+
+    constexpr PairedLineLayout(const Window2d& window, const ConvGeometry& geometry) noexcept {
+        constexpr index_t wanted_pixels = 64;
+        const index_t stride = window.stride.width, out = geometry.out.width;
+        slides = window.kernel == Size2d{3, 3} && stride <= 2 && window.dilation.width == 1;
+        served = slides && window.stride.height == 1 && window.dilation.height == 1 ? 2 : 1;
+        const index_t wanted = (wanted_pixels + out * served - 1) / (out * served);
+        const index_t most = (geometry.out.height + served - 1) / served;
+        const index_t times = (most + wanted - 1) / wanted;
+        lines = (most + times - 1) / times;
+        groups = (window.kernel.height + 1) / 2;
+        column = groups * paired_channels;
+        all_columns = (out - 1) * stride + (window.kernel.width - 1) * window.dilation.width + 1;
+        before = smaller(window.padding.left, all_columns);
+        inside = smaller(geometry.in.width, all_columns - before);
+        const index_t pitch = round_up(all_columns - smaller(before, all_columns - before - inside), stride);
+        line = pitch * column;
+        pixels = pitch / stride;
+        weights = window.kernel.width * groups;
+        words = ((lines - 1) * pitch + all_columns + stride) * column;
+    }
+    constexpr index_t bytes() const noexcept {
+        return (words + lines * pixels + 1) * static_cast<index_t>(sizeof(std::int32_t));
+    }
+
+private:
+    static constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
+};
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_PAIRED_LAYOUT_HPP

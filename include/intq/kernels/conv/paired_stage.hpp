@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+//
+// Staging of paired activations: the windows of one tile of output pixels, side by side. Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_PAIRED_STAGE_HPP
+#define INTQ_KERNELS_CONV_PAIRED_STAGE_HPP
+
+#include <cstdint>
+#include <cstring>
+
+#include "intq/kernels/conv/conv_call.hpp"
+#include "intq/kernels/conv/input_form.hpp"
+#include "intq/simd/tiles/paired_tile.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+namespace detail {
+
+/// Writes the codes of a window, a multiple of four at a time, as words of a tile of `Rows` pixels.
+template <class Backend, int Rows> class PairedWords {
+    using Tile = simd::PairedTile<Backend>;
+
+public:
+    /// @param to    the first word of the pixel's row
+    /// @param code  of padding
+    INTQ_ALWAYS_INLINE PairedWords(std::int32_t* to, std::int32_t code) noexcept
+        : to_(to), padding_(static_cast<std::int32_t>(static_cast<std::uint32_t>(code & 0xffff) * 0x10001u)) {}
+
+    INTQ_ALWAYS_INLINE void copy(const std::int8_t* from, index_t count) noexcept {
+        const std::int8_t* const end = from + count;
+        for (const std::int8_t* const last = end - count % 16; from != last; from += 16, to_ += 8 * Rows) {
+            INTQ_UNROLL
+            for (int i = 0; i < 4; ++i) Tile::template stage<Rows>(from + 4 * i, to_ + 2 * Rows * i);
+        }
+        for (; from != end; from += 4, to_ += 2 * Rows) Tile::template stage<Rows>(from, to_);
+    }
+    INTQ_ALWAYS_INLINE void fill(index_t count) noexcept {
+        for (std::int32_t* const end = to_ + count / 2 * Rows; to_ != end; to_ += Rows) *to_ = padding_;
+    }
+
+private:
+    std::int32_t* to_;
+    std::int32_t padding_;
+};
+
+/// Writes them as they are, one behind the other.
+class PairedBytes {
+public:
+    INTQ_ALWAYS_INLINE PairedBytes(std::int8_t* to, std::int32_t code) noexcept
+        : to_(to), padding_(static_cast<std::int8_t>(code)) {}
+
+    INTQ_ALWAYS_INLINE void copy(const std::int8_t* from, index_t count) noexcept {
+        for (; count >= 4; count -= 4, from += 4, to_ += 4) std::memcpy(to_, from, 4);
+        for (; count > 0; --count) *to_++ = *from++;
+    }
+    INTQ_ALWAYS_INLINE void fill(index_t count) noexcept {
+        for (; count > 0; --count) *to_++ = padding_;
+    }
+
+private:
+    std::int8_t* to_;
+    std::int8_t padding_;
+};
+
+/// The windows of a group of channels, pixel by pixel in the order of the output.
+///
+///     row of a pixel = x[window row][window column][channel of the group], padding as the zero point
+///
+/// Four codes at a time become two words, for which the parts of a window that lie in the image must be whole words.
+/// Where channels are no multiple of four, the window is first gathered as bytes.
+template <class Backend> class PairedStager {
+public:
+    /// @param words  the tile, and behind it the bytes of a window
+    PairedStager(const ConvCall& call, index_t group, std::byte* words) noexcept
+        : packed_(*call.packed),
+          in_(call.geometry->in),
+          out_(call.geometry->out),
+          pixel_stride_(packed_.in_channels),
+          line_stride_(in_.width * pixel_stride_),
+          image_(static_cast<const std::int8_t*>(call.x) + group * packed_.group_inputs()),
+          words_(reinterpret_cast<std::int32_t*>(words)),
+          bytes_(reinterpret_cast<std::int8_t*>(words) + paired_words_bytes(packed_, *call.geometry)),
+          channels_(packed_.group_inputs()),
+          is_run_(packed_.groups == 1 && packed_.window.dilation.width == 1) {}
+
+    /// The words of the next `Rows` pixels.
+    template <int Rows> const std::int32_t* tile() noexcept {
+        for (int r = 0; r < Rows; ++r) {
+            stage_pixel<Rows>(words_ + r);
+            next();
+        }
+        return words_;
+    }
+
+private:
+    template <int Rows> INTQ_ALWAYS_INLINE void stage_pixel(std::int32_t* to) noexcept {
+        PairedWords<Backend, Rows> words(to, packed_.input_zero_point);
+        if (channels_ % 4 == 0) return visit(words);
+        const Window2d& window = packed_.window;
+        const bool is_inside = top_ >= 0 && left_ >= 0 &&
+                               top_ + (window.kernel.height - 1) * window.dilation.height < in_.height &&
+                               left_ + window.kernel.width <= in_.width;
+        if (is_run_ && is_inside && window.kernel.width * channels_ % 4 == 0) return visit(words);
+        PairedBytes bytes(bytes_, packed_.input_zero_point);
+        visit(bytes);
+        bytes.fill(3);  // the weights of the last group's rest are zero
+        words.copy(bytes_, packed_.column_size());
+    }
+
+    /// The window of the pixel, row by row.
+    template <class Sink> INTQ_ALWAYS_INLINE void visit(Sink& sink) const noexcept {
+        const Window2d& window = packed_.window;
+        const std::int8_t* line = image_ + top_ * line_stride_;
+        index_t y = top_;
+        for (index_t ky = 0; ky < window.kernel.height; ++ky) {
+            if (y < 0 || y >= in_.height)
+                sink.fill(window.kernel.width * channels_);
+            else if (is_run_)
+                visit_run(sink, line);
+            else
+                visit_taps(sink, line);
+            y += window.dilation.height;
+            line += window.dilation.height * line_stride_;
+        }
+    }
+    /// The taps of a row, which lie beside each other.
+    template <class Sink> INTQ_ALWAYS_INLINE void visit_run(Sink& sink, const std::int8_t* line) const noexcept {
+        const index_t width = packed_.window.kernel.width;
+        const index_t before = left_ < 0 ? (-left_ < width ? -left_ : width) : 0, room = in_.width - left_;
+        const index_t last = room < width ? (room > before ? room : before) : width;
+        sink.fill(before * channels_);
+        sink.copy(line + (left_ + before) * pixel_stride_, (last - before) * channels_);
+        sink.fill((width - last) * channels_);
+    }
+    template <class Sink> INTQ_ALWAYS_INLINE void visit_taps(Sink& sink, const std::int8_t* line) const noexcept {
+        index_t x = left_;
+        for (index_t kx = 0; kx < packed_.window.kernel.width; ++kx, x += packed_.window.dilation.width) {
+            if (x < 0 || x >= in_.width)
+                sink.fill(channels_);
+            else
+                sink.copy(line + x * pixel_stride_, channels_);
+        }
+    }
+
+    INTQ_ALWAYS_INLINE void next() noexcept {
+        const Window2d& window = packed_.window;
+        left_ += window.stride.width;
+        if (++column_ < out_.width) return;
+        column_ = 0;
+        left_ = -window.padding.left;
+        top_ += window.stride.height;
+        if (++row_ < out_.height) return;
+        row_ = 0;
+        top_ = -window.padding.top;
+        image_ += in_.height * line_stride_;
+    }
+
+    const PackedConv2d& packed_;
+    Size2d in_, out_;
+    index_t pixel_stride_, line_stride_;
+    const std::int8_t* image_;
+    std::int32_t* words_;
+    std::int8_t* bytes_;
+    index_t channels_;
+    bool is_run_;
+    index_t row_ = 0, column_ = 0;  // of the next pixel
+    index_t top_ = -packed_.window.padding.top, left_ = -packed_.window.padding.left;
+};
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_PAIRED_STAGE_HPP

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+//
+// Codes from sums whose requantization is proven to have a short form. Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_SHORT_CODES_HPP
+#define INTQ_KERNELS_CONV_SHORT_CODES_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "intq/arith/requantize.hpp"
+#include "intq/kernels/conv/packed_conv2d.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+namespace detail {
+
+/// The bounds of codes that one instruction keeps, and all others.
+enum class CodeRange : std::uint8_t { int8, positive, any };
+
+constexpr CodeRange code_range(const arith::OutputCodes& codes) noexcept {
+    if (codes.highest != INT8_MAX) return CodeRange::any;
+    return codes.lowest == INT8_MIN ? CodeRange::int8 : codes.lowest == 0 ? CodeRange::positive : CodeRange::any;
+}
+
+/// function(integral_constant<CodeRange, …>) for the range of codes: code of its own for each.
+template <class Function>
+INTQ_ALWAYS_INLINE void with_range(const arith::OutputCodes& codes, Function&& function) noexcept {
+    switch (code_range(codes)) {
+        case CodeRange::int8:
+            return function(std::integral_constant<CodeRange, CodeRange::int8>{});
+        case CodeRange::positive:
+            return function(std::integral_constant<CodeRange, CodeRange::positive>{});
+        case CodeRange::any:
+            return function(std::integral_constant<CodeRange, CodeRange::any>{});
+    }
+}
+
+/// Whether the lanes have a short form of a policy, for an output of int8 without a fused add.
+template <class L, class Policy, class Y, class Sumin> constexpr bool has_short_codes() noexcept {
+    return std::is_same_v<Policy, arith::fixed_point<arith::double_rounding>> && std::is_same_v<Y, std::int8_t> &&
+           !std::is_arithmetic_v<Sumin> && requires {
+        typename L::ShortRounding;
+    };
+}
+
+/// The codes of one output channel.
+///
+/// @pre  packed.scaled_is_small
+template <class L, CodeRange Range> class ShortCodes {
+public:
+    /// @param at  the padded channel
+    INTQ_ALWAYS_INLINE ShortCodes(const PackedConv2d& packed, index_t at) noexcept
+        : rounding_(packed.words[at], packed.words[at + packed.padded_outputs()],
+                    packed.words[at + 2 * packed.padded_outputs()], packed.codes.zero_point),
+          lowest_(packed.codes.lowest),
+          highest_(packed.codes.highest) {}
+
+    INTQ_ALWAYS_INLINE std::int8_t code(std::int32_t sum) const noexcept {
+        const std::int32_t code = rounding_.scaled(sum);
+        if constexpr (Range == CodeRange::int8)
+            return static_cast<std::int8_t>(L::ShortRounding::clamp_int8(code));
+        else if constexpr (Range == CodeRange::positive)
+            return static_cast<std::int8_t>(L::ShortRounding::clamp_positive(code));
+        else
+            return static_cast<std::int8_t>(code < lowest_ ? lowest_ : code > highest_ ? highest_ : code);
+    }
+
+private:
+    typename L::ShortRounding rounding_;
+    std::int32_t lowest_, highest_;
+};
+
+/// Where sums of lines of pixels of one output channel lie, and their codes.
+struct SumLines {
+    index_t width;
+    index_t next_sum;  // from the end of a line to the next one
+    index_t y_step;    // from a pixel to the next
+    index_t next_y;    // from the end of a line to the next one
+};
+
+/// The codes of `lines` lines of sums, out of line because its loop takes ten instructions where nothing else needs a
+/// register.
+template <class L, CodeRange Range>
+INTQ_OUT_OF_LINE void store_codes(const ShortCodes<L, Range>& given, const SumLines& of, index_t lines,
+                                  const std::int32_t* sums, std::int8_t* y) noexcept {
+    const ShortCodes<L, Range> codes = given;
+    const index_t width = of.width, next_sum = of.next_sum, step = of.y_step, next = of.next_y;
+    for (; lines > 0; --lines, sums += next_sum, y += next)
+        for (const std::int32_t* const end = sums + width; sums != end; ++sums, y += step) *y = codes.code(*sums);
+}
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_SHORT_CODES_HPP

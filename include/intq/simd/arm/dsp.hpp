@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+//
+// The dsp backend: Armv7E-M and Armv8-M with the DSP extension (Cortex-M4, M7, M33). Layer: simd
+// (docs/design.md sections 5, 11).
+//
+// One lane, so its lanes are the specification's. What it adds are products of pairs: SMLAD multiplies two pairs of
+// int16 and adds both to a sum. A unit for another machine that defines INTQ_EMULATES_DSP has the same backend with its
+// instructions in C++: tests compare its bytes where its machine is not at hand, and a host packs and runs for a board.
+#ifndef INTQ_SIMD_ARM_DSP_HPP
+#define INTQ_SIMD_ARM_DSP_HPP
+
+#if (defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32) && __ARM_ARCH_PROFILE == 'M') || INTQ_EMULATES_DSP
+#    define INTQ_DETAIL_DSP_ 1
+#endif
+
+#ifdef INTQ_DETAIL_DSP_
+
+#    include <bit>
+#    include <cstdint>
+
+#    if defined(__ARM_FEATURE_SIMD32)
+#        include <arm_acle.h>
+#    endif
+
+#    include "intq/arith/lanes.hpp"
+#    include "intq/simd/base/partial.hpp"
+#    include "intq/simd/tiles/generic_tile.hpp"
+#    include "intq/simd/tiles/paired_tile.hpp"
+
+namespace intq::simd {
+inline namespace INTQ_ABI {
+
+/// The instructions, each as its manual defines it. Sums wrap.
+struct DspWords {
+    /// acc + x[0]·w[0] + x[1]·w[1] over the int16 halves of two words.
+    static INTQ_ALWAYS_INLINE std::int32_t smlad(std::int32_t acc, std::int32_t x, std::int32_t w) noexcept {
+#    if defined(__ARM_FEATURE_SIMD32)
+        return __smlad(x, w, acc);
+#    else
+        const auto low = [](std::int32_t word) { return std::int64_t{static_cast<std::int16_t>(word)}; };
+        return static_cast<std::int32_t>(acc + low(x) * low(w) + std::int64_t{x >> 16} * (w >> 16));
+#    endif
+    }
+    /// Bytes 0 and 2 of a word as two int16.
+    static INTQ_ALWAYS_INLINE std::int32_t even_bytes(std::int32_t word) noexcept {
+#    if defined(__ARM_FEATURE_SIMD32)
+        return __sxtb16(word);
+#    else
+        return ((word << 24 >> 24) & 0xffff) | (word << 8 >> 24 << 16);
+#    endif
+    }
+    /// Bytes 1 and 3.
+    static INTQ_ALWAYS_INLINE std::int32_t odd_bytes(std::int32_t word) noexcept {
+#    if defined(__ARM_FEATURE_SIMD32)
+        std::int32_t result;  // one instruction, which no intrinsic names
+        asm("sxtb16 %0, %1, ror #8" : "=r"(result) : "r"(word));
+        return result;
+#    else
+        return even_bytes(static_cast<std::int32_t>(std::rotr(static_cast<std::uint32_t>(word), 8)));
+#    endif
+    }
+    /// The lower halves of two words, or the upper ones: PKHBT, PKHTB.
+    static INTQ_ALWAYS_INLINE std::int32_t low_halves(std::int32_t a, std::int32_t b) noexcept {
+#    if defined(__ARM_FEATURE_SIMD32)
+        std::int32_t result;  // g++ 12 takes two instructions for each
+        asm("pkhbt %0, %1, %2, lsl #16" : "=r"(result) : "r"(a), "r"(b));
+        return result;
+#    else
+        return (a & 0xffff) | static_cast<std::int32_t>(static_cast<std::uint32_t>(b) << 16);
+#    endif
+    }
+    static INTQ_ALWAYS_INLINE std::int32_t high_halves(std::int32_t a, std::int32_t b) noexcept {
+#    if defined(__ARM_FEATURE_SIMD32)
+        std::int32_t result;
+        asm("pkhtb %0, %1, %2, asr #16" : "=r"(result) : "r"(b), "r"(a));
+        return result;
+#    else
+        return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) >> 16) | (b & ~0xffff);
+#    endif
+    }
+    /// fl((a·b + 2^31) / 2^32)
+    static INTQ_ALWAYS_INLINE std::int32_t smmulr(std::int32_t a, std::int32_t b) noexcept {
+#    if defined(__ARM_FEATURE_SIMD32)
+        std::int32_t result;
+        asm("smmulr %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
+        return result;
+#    else
+        return static_cast<std::int32_t>((std::int64_t{a} * b + (std::int64_t{1} << 31)) >> 32);
+#    endif
+    }
+    /// c + fl((a·b + 2^31) / 2^32)
+    static INTQ_ALWAYS_INLINE std::int32_t smmlar(std::int32_t a, std::int32_t b, std::int32_t c) noexcept {
+#    if defined(__ARM_FEATURE_SIMD32)
+        std::int32_t result;
+        asm("smmlar %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+        return result;
+#    else
+        return static_cast<std::int32_t>(std::int64_t{c} + smmulr(a, b));
+#    endif
+    }
+    /// Saturates to 0 … 127.
+    static INTQ_ALWAYS_INLINE std::int32_t usat7(std::int32_t a) noexcept {
+#    if defined(__ARM_FEATURE_SAT)
+        return static_cast<std::int32_t>(__usat(a, 7));
+#    else
+        return a < 0 ? 0 : a > INT8_MAX ? INT8_MAX : a;
+#    endif
+    }
+    /// Saturates to int8.
+    static INTQ_ALWAYS_INLINE std::int32_t ssat8(std::int32_t a) noexcept {
+#    if defined(__ARM_FEATURE_SAT)
+        return __ssat(a, 8);
+#    else
+        return a < INT8_MIN ? INT8_MIN : a > INT8_MAX ? INT8_MAX : a;
+#    endif
+    }
+};
+
+struct dsp_lanes : arith::scalar_lanes {
+    /// The codes of double rounding, four instructions each and one for their bounds.
+    ///
+    ///     scaled(acc) = RDBPOT(SRDHM(acc·2^left, M), right) + zero_point
+    ///
+    /// SMMULR of the doubled sum is SRDHM. One taken off a negative product turns half-up into half away from zero, and
+    /// SMMLAR by 2^(32 - right) adds, shifts and rounds half-up at once.
+    class ShortRounding {
+    public:
+        /// @pre fixed_point<double_rounding>::is_short() for every sum
+        INTQ_ALWAYS_INLINE ShortRounding(std::int32_t multiplier, std::int32_t left, std::int32_t right,
+                                         std::int32_t zero_point) noexcept
+            : multiplier_(multiplier),
+              double_(left + 1),
+              power_(static_cast<std::int32_t>(std::uint32_t{1} << (32 - right))),
+              zero_point_(zero_point) {}
+
+        INTQ_ALWAYS_INLINE std::int32_t scaled(std::int32_t acc) const noexcept {
+            const auto doubled = static_cast<std::int32_t>(static_cast<std::uint32_t>(acc) << double_);
+            const std::int32_t x = DspWords::smmulr(doubled, multiplier_);
+            const auto away =
+                static_cast<std::int32_t>(static_cast<std::uint32_t>(x) + static_cast<std::uint32_t>(x >> 31));
+            return DspWords::smmlar(away, power_, zero_point_);
+        }
+        static INTQ_ALWAYS_INLINE std::int32_t clamp_int8(std::int32_t code) noexcept { return DspWords::ssat8(code); }
+        static INTQ_ALWAYS_INLINE std::int32_t clamp_positive(std::int32_t code) noexcept {
+            return DspWords::usat7(code);
+        }
+
+    private:
+        std::int32_t multiplier_, double_, power_, zero_point_;
+    };
+};
+
+template <> struct LanesOf<dsp> { using type = dsp_lanes; };
+
+/// Sums of staged rows by one column of weights.
+///
+/// A word of weights is four products of each row. Unpacking it takes two instructions whatever the number of rows, so
+/// the tile is one column wide and as high as registers allow: of r0 to r12 and lr, six hold sums, two the streams, two
+/// the weights and three the activations, and one is left to a frame pointer. A step of four products takes 19
+/// instructions for 24 products, 0.79 each: LDR, 2 SXTB16, 4 LDM of three words, 12 SMLAD. (Two columns by two rows
+/// take 15 for 16, 0.94; two columns by three rows 20 for 24, 0.83.)
+template <> struct PairedTile<dsp> {
+    static constexpr int rows = 6;
+
+    /// acc[r] += sum_{k < depth} x[r][k]·w[k]
+    ///
+    /// @param x      staged words, in the order of stage()
+    /// @param depth  a multiple of 4
+    template <int Rows>
+    static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth,
+                                       std::int32_t (&acc)[Rows]) noexcept {
+        const std::int8_t* const end = w + depth;
+#    if defined(__ARM_FEATURE_SIMD32) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+        if constexpr (Rows == rows) {  // g++ 12 keeps the sums of such a loop in memory
+            add_six<4>(x, w, w + depth / 16 * 16, acc);
+            return add_six<1>(x, w, end, acc);
+        }
+#    endif
+        for (; w != end; w += 4, x += 2 * Rows) {
+            const auto word = detail::read<std::int32_t>(w);
+            const std::int32_t even = DspWords::even_bytes(word), odd = DspWords::odd_bytes(word);
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) acc[r] = DspWords::smlad(acc[r], x[r], even);
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) acc[r] = DspWords::smlad(acc[r], x[Rows + r], odd);
+        }
+    }
+
+    /// Four codes of one row as the words of a step: to[0] = {from[0], from[2]}, to[Rows] = {from[1], from[3]}.
+    template <int Rows> static INTQ_ALWAYS_INLINE void stage(const std::int8_t* from, std::int32_t* to) noexcept {
+        const auto word = detail::read<std::int32_t>(from);
+        to[0] = DspWords::even_bytes(word);
+        to[Rows] = DspWords::odd_bytes(word);
+    }
+
+    /// acc + x[0]·w[0] + x[1]·w[1]
+    static INTQ_ALWAYS_INLINE std::int32_t add(std::int32_t acc, std::int32_t x, std::int32_t w) noexcept {
+        return DspWords::smlad(acc, x, w);
+    }
+
+    /// Four codes of any alignment; the first `count` of them, and zeros.
+    static INTQ_ALWAYS_INLINE std::int32_t four_codes(const std::int8_t* from) noexcept {
+        return detail::read<std::int32_t>(from);
+    }
+    static INTQ_ALWAYS_INLINE std::int32_t four_codes(const std::int8_t* from, index_t count) noexcept {
+        return static_cast<std::int32_t>(detail::read_bytes(from, count));
+    }
+
+    /// Four codes of two rows as pairs: to[i·stride] = {upper[i], lower[i]}.
+    static INTQ_ALWAYS_INLINE void pair(std::int32_t upper, std::int32_t lower, std::int32_t* to,
+                                        index_t stride) noexcept {
+        const std::int32_t upper_even = DspWords::even_bytes(upper), upper_odd = DspWords::odd_bytes(upper);
+        const std::int32_t lower_even = DspWords::even_bytes(lower), lower_odd = DspWords::odd_bytes(lower);
+        to[0] = DspWords::low_halves(upper_even, lower_even);
+        to[stride] = DspWords::low_halves(upper_odd, lower_odd);
+        to[2 * stride] = DspWords::high_halves(upper_even, lower_even);
+        to[3 * stride] = DspWords::high_halves(upper_odd, lower_odd);
+    }
+
+    /// The same of three or four rows, as the two pairs of each code: to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]}.
+    static INTQ_ALWAYS_INLINE void pair_three(std::int32_t a, std::int32_t b, std::int32_t c,
+                                              std::int32_t* to) noexcept {
+        pair(a, b, to, 2);
+        const std::int32_t even = DspWords::even_bytes(c), odd = DspWords::odd_bytes(c);  // d[i] is anything
+        to[1] = even;
+        to[3] = odd;
+        to[5] = even >> 16;
+        to[7] = odd >> 16;
+    }
+    static INTQ_ALWAYS_INLINE void pair_four(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
+                                             std::int32_t* to) noexcept {
+        pair(a, b, to, 2);
+        pair(c, d, to + 1, 2);
+    }
+    /// The weights of a window that begins in the upper half of the first pairs.
+    static INTQ_ALWAYS_INLINE PairedWeights3x3 one_row_lower(const PairedWeights3x3& w) noexcept {
+        return {low_to_high(w.w0), DspWords::low_halves(w.w0 >> 16, w.w1),
+                low_to_high(w.w2), DspWords::low_halves(w.w2 >> 16, w.w3),
+                low_to_high(w.w4), DspWords::low_halves(w.w4 >> 16, w.w5)};
+    }
+
+    /// Sums of windows of three rows and columns of one channel, where a column is 8 words from the next.
+    ///
+    ///     sums[i] = bias + sum_{k < 3} v[0]·w[2k] + v[1]·w[2k + 1],   v = x + 8·(i·Stride + k)
+    ///
+    /// Two pixels share the columns between them: 20 instructions for both with a stride of 1, 21 with 2, where weights
+    /// fill six registers, the sums two, a column two, and the two streams with the bias three.
+    ///
+    /// @param x     readable for Stride columns behind the last window
+    /// @param sums  with room for one more than count >= 1
+    template <int Stride>
+    static INTQ_ALWAYS_INLINE void sum_3x3(const std::int32_t* x, const PairedWeights3x3& w, std::int32_t bias,
+                                           index_t count, std::int32_t* sums) noexcept {
+        std::int32_t* const end = sums + count;
+#    if defined(__ARM_FEATURE_SIMD32) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+        std::int32_t a, b, upper, lower;
+        asm volatile(
+            "0:\n\t"
+            "ldrd %[u], %[l], [%[x]], %[first]\n\t"
+            "smlad %[a], %[u], %[w0], %[bias]\n\t"
+            "smlad %[a], %[l], %[w1], %[a]\n\t"
+            ".if %c[stride] == 1\n\t"
+            "ldrd %[u], %[l], [%[x]], #32\n\t"
+            "smlad %[b], %[u], %[w0], %[bias]\n\t"
+            "smlad %[a], %[u], %[w2], %[a]\n\t"
+            "smlad %[b], %[l], %[w1], %[b]\n\t"
+            "smlad %[a], %[l], %[w3], %[a]\n\t"
+            "ldrd %[u], %[l], [%[x]]\n\t"
+            "smlad %[b], %[u], %[w2], %[b]\n\t"
+            "smlad %[a], %[u], %[w4], %[a]\n\t"
+            "smlad %[b], %[l], %[w3], %[b]\n\t"
+            "smlad %[a], %[l], %[w5], %[a]\n\t"
+            "ldrd %[u], %[l], [%[x], #32]\n\t"
+            ".else\n\t"
+            "ldrd %[u], %[l], [%[x], #-32]\n\t"
+            "smlad %[a], %[u], %[w2], %[a]\n\t"
+            "smlad %[a], %[l], %[w3], %[a]\n\t"
+            "ldrd %[u], %[l], [%[x]], #64\n\t"
+            "smlad %[b], %[u], %[w0], %[bias]\n\t"
+            "smlad %[a], %[u], %[w4], %[a]\n\t"
+            "smlad %[b], %[l], %[w1], %[b]\n\t"
+            "smlad %[a], %[l], %[w5], %[a]\n\t"
+            "ldrd %[u], %[l], [%[x], #-32]\n\t"
+            "smlad %[b], %[u], %[w2], %[b]\n\t"
+            "smlad %[b], %[l], %[w3], %[b]\n\t"
+            "ldrd %[u], %[l], [%[x]]\n\t"
+            ".endif\n\t"
+            "smlad %[b], %[u], %[w4], %[b]\n\t"
+            "smlad %[b], %[l], %[w5], %[b]\n\t"
+            "strd %[a], %[b], [%[sums]], #8\n\t"
+            "ldr %[u], %[end]\n\t"
+            "cmp %[sums], %[u]\n\t"
+            "bcc 0b"
+            : [a] "=&r"(a), [b] "=&r"(b), [u] "=&r"(upper), [l] "=&r"(lower), [x] "+r"(x), [sums] "+r"(sums)
+            : [w0] "r"(w.w0), [w1] "r"(w.w1), [w2] "r"(w.w2), [w3] "r"(w.w3), [w4] "r"(w.w4), [w5] "r"(w.w5),
+              [bias] "r"(bias), [end] "m"(end), [first] "i"(32 * Stride), [stride] "i"(Stride)
+            : "cc", "memory");
+#    else
+        for (; sums != end; ++sums, x += 8 * Stride) {
+            std::int32_t sum = DspWords::smlad(DspWords::smlad(bias, x[0], w.w0), x[1], w.w1);
+            sum = DspWords::smlad(DspWords::smlad(sum, x[8], w.w2), x[9], w.w3);
+            *sums = DspWords::smlad(DspWords::smlad(sum, x[16], w.w4), x[17], w.w5);
+        }
+#    endif
+    }
+
+private:
+    static INTQ_ALWAYS_INLINE std::int32_t low_to_high(std::int32_t word) noexcept {
+        return static_cast<std::int32_t>(static_cast<std::uint32_t>(word) << 16);
+    }
+#    if defined(__ARM_FEATURE_SIMD32) && defined(__GNUC__) && !defined(__clang__)
+    /// Passes of 4·Steps products of each row; x and w move to where they stop.
+    template <int Steps>
+    static INTQ_ALWAYS_INLINE void add_six(const std::int32_t*& x, const std::int8_t*& w, const std::int8_t* end,
+                                           std::int32_t (&acc)[6]) noexcept {
+        if (w == end) return;
+        std::int32_t word, even;
+        asm("0:\n\t"
+            ".rept %c[steps]\n\t"
+            "ldr %[word], [%[w]], #4\n\t"
+            "ldm %[x]!, {r0, r1, r2}\n\t"
+            "sxtb16 %[even], %[word]\n\t"
+            "smlad %[a], r0, %[even], %[a]\n\t"
+            "smlad %[b], r1, %[even], %[b]\n\t"
+            "smlad %[c], r2, %[even], %[c]\n\t"
+            "ldm %[x]!, {r0, r1, r2}\n\t"
+            "sxtb16 %[word], %[word], ror #8\n\t"
+            "smlad %[d], r0, %[even], %[d]\n\t"
+            "smlad %[e], r1, %[even], %[e]\n\t"
+            "smlad %[f], r2, %[even], %[f]\n\t"
+            "ldm %[x]!, {r0, r1, r2}\n\t"
+            "smlad %[a], r0, %[word], %[a]\n\t"
+            "smlad %[b], r1, %[word], %[b]\n\t"
+            "smlad %[c], r2, %[word], %[c]\n\t"
+            "ldm %[x]!, {r0, r1, r2}\n\t"
+            "smlad %[d], r0, %[word], %[d]\n\t"
+            "smlad %[e], r1, %[word], %[e]\n\t"
+            "smlad %[f], r2, %[word], %[f]\n\t"
+            ".endr\n\t"
+            "ldr %[even], %[end]\n\t"
+            "cmp %[w], %[even]\n\t"
+            "bne 0b"
+            : [a] "+r"(acc[0]), [b] "+r"(acc[1]), [c] "+r"(acc[2]), [d] "+r"(acc[3]), [e] "+r"(acc[4]),
+              [f] "+r"(acc[5]), [x] "+r"(x), [w] "+r"(w), [word] "=&r"(word), [even] "=&r"(even)
+            : [end] "m"(end), [steps] "i"(Steps)
+            : "r0", "r1", "r2", "cc", "memory");
+    }
+#    endif
+};
+
+}  // namespace INTQ_ABI
+}  // namespace intq::simd
+
+#endif
+#endif  // INTQ_SIMD_ARM_DSP_HPP

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+//
+// The tiles of ISAs that multiply two pairs of int16 in a general register: declarations. Layer: simd.
+//
+// Such an ISA has few registers and no vectors. Its weights stay bytes, four in a word, which two instructions unpack;
+// its activations are staged a tile of pixels at a time, so that a step only loads them.
+#ifndef INTQ_SIMD_TILES_PAIRED_TILE_HPP
+#define INTQ_SIMD_TILES_PAIRED_TILE_HPP
+
+#include <cstdint>
+
+#include "intq/simd/base/primitives.hpp"
+
+namespace intq::simd {
+inline namespace INTQ_ABI {
+
+/// The weights of a 3×3 window as pairs, column by column: {row 0, row 1}, {row 2, 0}.
+struct PairedWeights3x3 {
+    std::int32_t w0, w1, w2, w3, w4, w5;
+};
+
+/// The tiles of a backend whose packing says Staging::paired, for int8 activations and weights in sums of 32 bits.
+///
+/// Specialised in the backend's file. A word {a, b} holds a in its lower half. For convolutions:
+///
+///     static constexpr int rows      pixels of a tile, at most paired_rows
+///     stage<Rows>(const int8_t* from, int32_t* to)
+///                                    the words of four codes of a row: the first at to[0], the second at to[Rows],
+///                                    where the rows of a tile lie beside each other
+///     add<Rows>(const int32_t* x, const int8_t* w, depth, int32_t (&acc)[Rows])
+///                                    acc[r] += sum_{k < depth} x[r][k]·w[k], depth a multiple of 4
+///
+/// For depthwise layers, on words of four channels:
+///
+///     four_codes(const int8_t* from), four_codes(from, count)
+///                                      a word of four channels, or of the first `count` and zeros
+///     pair(a, b, int32_t* to, stride)  to[i·stride] = {a[i], b[i]}
+///     pair_three(a, b, c, to)          to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], anything}
+///     pair_four(a, b, c, d, to)        to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]}
+///     add(acc, x, w)                   acc + x[0]·w[0] + x[1]·w[1]
+///     sum_3x3<Stride>(x, const PairedWeights3x3& w, bias, count, int32_t* sums)
+///                                      sums of windows over columns of eight words, Stride 1 or 2; may read that many
+///                                      columns and write one sum more
+///     one_row_lower(w)                 the weights of windows that begin with the second row of the words
+template <class Backend> struct PairedTile;
+
+}  // namespace INTQ_ABI
+}  // namespace intq::simd
+
+#endif  // INTQ_SIMD_TILES_PAIRED_TILE_HPP

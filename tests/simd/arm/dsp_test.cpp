@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+//
+// The dsp backend with its instructions in C++: each against its definition, the short form of double rounding against
+// the oracle, and the tiles against plain loops. tests/conformance/dsp_differences.cpp runs the same tiles as
+// instructions.
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "intq/kernels/conv/paired_lines.hpp"
+#include "intq/simd/select.hpp"
+#include "kernels/oracle_bridge.hpp"
+#include "reference/fixed_point.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace intq;
+namespace ref = intq_reference;
+using intq::test::Draw;
+using simd::DspWords;
+using Tile = simd::PairedTile<simd::dsp>;
+using Rule = arith::fixed_point<arith::double_rounding>;
+
+std::int32_t word_of(int low, int high) {
+    return static_cast<std::int32_t>((static_cast<std::uint32_t>(high) << 16) |
+                                     (static_cast<std::uint32_t>(low) & 0xffffu));
+}
+int low_of(std::int32_t word) { return static_cast<std::int16_t>(word & 0xffff); }
+int high_of(std::int32_t word) { return word >> 16; }
+std::int32_t word_of_bytes(const std::int8_t* bytes) {
+    std::uint32_t word = 0;
+    for (int i = 3; i >= 0; --i) word = word << 8 | static_cast<std::uint8_t>(bytes[i]);
+    return static_cast<std::int32_t>(word);
+}
+
+/// Random words, a third of them ends of their halves.
+std::int32_t any_word(Draw& draw) {
+    const auto half = [&] {
+        const std::int64_t ends[] = {-32768, 32767, -128, 127, 0, -1, 1};
+        return static_cast<int>(draw.one_in(3) ? ends[draw.between(0, 6)] : draw.between(-32768, 32767));
+    };
+    const int low = half();
+    return word_of(low, half());
+}
+std::int8_t any_code(Draw& draw) {
+    const std::int64_t ends[] = {-128, 127, 0, -1};
+    return static_cast<std::int8_t>(draw.one_in(3) ? ends[draw.between(0, 3)] : draw.between(-128, 127));
+}
+std::int32_t wrapped(std::int64_t sum) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum)); }
+
+/// fl((a·b + 2^31) / 2^32), over the integers.
+std::int64_t high_product(std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(
+        ref::floor_divide(ref::wide{a} * b + ref::power_of_two(31), ref::power_of_two(32)));
+}
+
+}  // namespace
+
+TEST_CASE("each instruction of dsp is what its manual says") {
+    Draw draw(1);
+    for (int i = 0; i < 100000; ++i) {
+        const std::int32_t a = any_word(draw), b = any_word(draw), c = any_word(draw);
+        const std::int64_t products = std::int64_t{low_of(a)} * low_of(b) + std::int64_t{high_of(a)} * high_of(b);
+        bool holds = DspWords::smlad(c, a, b) == wrapped(c + products);
+        std::int8_t bytes[4];
+        for (std::int8_t& byte : bytes) byte = any_code(draw);
+        holds = holds && DspWords::even_bytes(word_of_bytes(bytes)) == word_of(bytes[0], bytes[2]);
+        holds = holds && DspWords::odd_bytes(word_of_bytes(bytes)) == word_of(bytes[1], bytes[3]);
+        holds = holds && DspWords::low_halves(a, b) == word_of(low_of(a), low_of(b));
+        holds = holds && DspWords::high_halves(a, b) == word_of(high_of(a), high_of(b));
+        holds = holds && DspWords::smmulr(a, b) == high_product(a, b);
+        holds = holds && DspWords::smmlar(a, b, c) == wrapped(c + high_product(a, b));
+        holds = holds && DspWords::ssat8(a) == std::min(std::max(a, -128), 127);
+        holds = holds && DspWords::usat7(a) == std::min(std::max(a, 0), 127);
+        CAPTURE(a, b, c);
+        REQUIRE(holds);
+    }
+}
+
+// --- double rounding -------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Compares the short form with gemmlowp's over the integers; the sums must be in its range.
+class RoundingCheck {
+public:
+    RoundingCheck(std::int32_t multiplier, int shift, int zero_point)
+        : words_(Rule::make({multiplier, shift})),
+          short_(words_[0], words_[1], words_[2], zero_point),
+          shift_(shift),
+          zero_point_(zero_point) {}
+
+    std::int64_t limit() const { return (std::int64_t{1} << (30 - words_[1])) - 1; }
+    bool agrees(std::int64_t acc) const {
+        REQUIRE(Rule::is_short(acc < 0 ? -acc : acc, words_));
+        const auto expected = ref::multiply_double_rounding(acc, {words_[0], shift_}) + zero_point_;
+        return short_.scaled(static_cast<std::int32_t>(acc)) == expected;
+    }
+    /// Sums whose second rounding is a tie, and their neighbours.
+    bool agrees_on_ties(int count) const {
+        const int left = words_[1], right = words_[2];
+        for (int k = -count; k <= count; ++k) {
+            // SRDHM(acc·2^left, M) = (2k + 1)·2^(right - 1), as near as acc comes to it
+            const double wanted = (2.0 * k + 1.0) * std::ldexp(1.0, right - 1);
+            const auto acc = static_cast<std::int64_t>(wanted / words_[0] * 0x1p31 / std::ldexp(1.0, left));
+            for (std::int64_t near = acc - 3; near <= acc + 3; ++near)
+                if (near >= -limit() && near <= limit() && !agrees(near)) return false;
+        }
+        return true;
+    }
+
+private:
+    arith::ChannelWords words_;
+    simd::dsp_lanes::ShortRounding short_;
+    int shift_, zero_point_;
+};
+
+}  // namespace
+
+TEST_CASE("the short form of double rounding is exact wherever is_short() says so") {
+    Draw draw(2);
+    const std::int32_t ends[] = {1 << 30, (1 << 30) + 1, INT32_MAX, INT32_MAX - 1, 0x60000000};
+    std::int64_t points = 0;
+    for (int shift = -31; shift <= -2; ++shift)
+        for (int i = 0; i < 12; ++i) {
+            const auto multiplier = i < 5 ? ends[i] : static_cast<std::int32_t>(draw.between(1 << 30, INT32_MAX));
+            const int zero_point = static_cast<int>(draw.between(-128, 127));
+            CAPTURE(shift, multiplier, zero_point);
+            const RoundingCheck check(multiplier, shift, zero_point);
+            REQUIRE(check.agrees_on_ties(40));
+            for (std::int64_t near = 0; near < 40; ++near)
+                for (const std::int64_t acc : {near, -near, check.limit() - near, near - check.limit()}) {
+                    if (!check.agrees(acc)) FAIL("sum " << acc);
+                    ++points;
+                }
+            for (int n = 0; n < 400; ++n, ++points) {
+                const std::int64_t acc = draw.between(-check.limit(), check.limit()) >> draw.between(0, 29);
+                if (!check.agrees(acc)) FAIL("sum " << acc);
+            }
+        }
+    CHECK(points == 30 * 12 * 560);
+}
+
+TEST_CASE("the short form of double rounding is exact for each sum of 17 bits") {
+    const std::int32_t multipliers[] = {1 << 30, 1395864371, INT32_MAX};
+    for (const std::int32_t multiplier : multipliers)
+        for (int shift = -2; shift >= -11; shift -= 3) {
+            const RoundingCheck check(multiplier, shift, -128);
+            for (std::int64_t acc = -65536; acc < 65536; ++acc)
+                if (!check.agrees(acc)) FAIL("shift " << shift << ", multiplier " << multiplier << ", sum " << acc);
+        }
+}
+
+TEST_CASE("is_short() refuses what the short form gets wrong") {
+    const arith::ChannelWords quarter = Rule::make({1 << 30, -2}), half = Rule::make({1 << 30, -1});
+    CHECK(Rule::is_short((1 << 30) - 1, quarter));
+    CHECK_FALSE(Rule::is_short(1 << 30, quarter));
+    CHECK_FALSE(Rule::is_short(0, half));
+    CHECK_FALSE(Rule::is_short(0, Rule::make({0, 0})));
+    CHECK_FALSE(Rule::is_short(1 << 29, Rule::make({1 << 30, 1})));
+    // A doubled sum of 2^31 is -2^31, and 2^31 is no multiplier.
+    const auto expected = [](std::int64_t acc, int shift) {
+        return static_cast<std::int64_t>(ref::multiply_double_rounding(acc, {1 << 30, shift}));
+    };
+    CHECK(simd::dsp_lanes::ShortRounding(1 << 30, 0, 2, 0).scaled(1 << 30) != expected(1 << 30, -2));
+    CHECK(simd::dsp_lanes::ShortRounding(1 << 30, 0, 1, 0).scaled(1000) != expected(1000, -1));
+}
+
+// --- tiles -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+template <int Rows> bool tile_agrees(index_t depth, Draw& draw) {
+    std::vector<std::int8_t> x(static_cast<std::size_t>(Rows * depth)), w(static_cast<std::size_t>(depth));
+    std::vector<std::int32_t> staged(static_cast<std::size_t>(Rows * depth / 2));
+    for (std::int8_t& code : x) code = any_code(draw);
+    for (std::int8_t& code : w) code = any_code(draw);
+    for (index_t k = 0; k < depth; k += 4)
+        for (int r = 0; r < Rows; ++r) Tile::stage<Rows>(x.data() + r * depth + k, staged.data() + k / 2 * Rows + r);
+    std::int32_t acc[Rows], expected[Rows];
+    for (int r = 0; r < Rows; ++r) {
+        acc[r] = static_cast<std::int32_t>(draw.bits());
+        std::int64_t sum = acc[r];
+        for (index_t k = 0; k < depth; ++k)
+            sum += x[static_cast<std::size_t>(r * depth + k)] * w[static_cast<std::size_t>(k)];
+        expected[r] = wrapped(sum);
+    }
+    Tile::add<Rows>(staged.data(), w.data(), depth, acc);
+    return std::equal(acc, acc + Rows, expected);
+}
+
+/// Windows of 3×3 over columns of four channels, from the first row of a window or from the second.
+template <int Stride> bool windows_agree(index_t count, bool starts_lower, Draw& draw) {
+    const index_t columns = (count - 1) * Stride + 3;
+    std::vector<std::array<std::array<std::int8_t, 4>, 4>> x(
+        static_cast<std::size_t>(columns));  // [column][row][channel]
+    std::vector<std::int32_t> staged(static_cast<std::size_t>((columns + Stride) * 8));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        for (auto& row : x[i])
+            for (std::int8_t& code : row) code = any_code(draw);
+        const auto word = [&](std::size_t row) { return word_of_bytes(x[i][row].data()); };
+        if (starts_lower)
+            Tile::pair_four(word(0), word(1), word(2), word(3), staged.data() + 8 * i);
+        else
+            Tile::pair_three(word(0), word(1), word(2), staged.data() + 8 * i);
+    }
+    std::int8_t w[3][3];  // [column][row]
+    for (auto& column : w)
+        for (std::int8_t& weight : column) weight = any_code(draw);
+    simd::PairedWeights3x3 weights{word_of(w[0][0], w[0][1]), word_of(w[0][2], 0),       word_of(w[1][0], w[1][1]),
+                                   word_of(w[1][2], 0),       word_of(w[2][0], w[2][1]), word_of(w[2][2], 0)};
+    if (starts_lower) weights = Tile::one_row_lower(weights);
+    std::vector<std::int32_t> sums(static_cast<std::size_t>(count + 1));
+    for (std::size_t channel = 0; channel < 4; ++channel) {
+        const auto bias = static_cast<std::int32_t>(draw.bits());
+        Tile::sum_3x3<Stride>(staged.data() + 2 * channel, weights, bias, count, sums.data());
+        for (index_t i = 0; i < count; ++i) {
+            std::int64_t sum = bias;
+            for (std::size_t kx = 0; kx < 3; ++kx)
+                for (std::size_t ky = 0; ky < 3; ++ky)
+                    sum +=
+                        x[static_cast<std::size_t>(i * Stride) + kx][ky + (starts_lower ? 1 : 0)][channel] * w[kx][ky];
+            if (sums[static_cast<std::size_t>(i)] != wrapped(sum)) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("a tile of staged pixels sums the products of plain loops") {
+    Draw draw(3);
+    for (index_t depth = 4; depth <= 80; depth += 4) {
+        CAPTURE(depth);
+        CHECK(tile_agrees<1>(depth, draw));
+        CHECK(tile_agrees<2>(depth, draw));
+        CHECK(tile_agrees<3>(depth, draw));
+        CHECK(tile_agrees<4>(depth, draw));
+        CHECK(tile_agrees<5>(depth, draw));
+        CHECK(tile_agrees<6>(depth, draw));
+    }
+}
+
+TEST_CASE("windows of 3×3 on staged columns sum the products of plain loops") {
+    Draw draw(4);
+    for (index_t count = 1; count <= 13; ++count)
+        for (const bool starts_lower : {false, true}) {
+            CAPTURE(count, starts_lower);
+            CHECK(windows_agree<1>(count, starts_lower, draw));
+            CHECK(windows_agree<2>(count, starts_lower, draw));
+        }
+}
