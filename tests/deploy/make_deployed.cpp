@@ -9,7 +9,7 @@
 //     <name>_layers.txt  a line for each instruction: what it does, on which shapes, and its multiplications
 //     <name>.svg         its arena
 //
-// It prints the arena of each beside its lower bound, and fails where it is more than 1.1 of that.
+// It prints the arena of each beside its lower bound, and fails where it is more than 1.1 of that, 1.12 with scratch.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -26,6 +26,10 @@ namespace {
 
 using namespace intq;
 using namespace intq::test;
+
+/// Scratch has one place for all instructions: where a backend stages its input, another layer needs more of it than
+/// the largest one.
+constexpr index_t most_percent = std::is_same_v<INTQ_DEPLOYED_BACKEND, simd::scalar> ? 110 : 112;
 
 std::string bytes_source(const std::string& name, std::span<const std::byte> bytes) {
     std::string list;
@@ -100,7 +104,7 @@ bool write(const NamedNetwork& network, const std::filesystem::path& folder) {
     const deploy::FlashReport flash = deploy::flash_report(owned->program(), owned->table());
     std::printf("%s: %zu instructions, %zu bytes of file\n%s%s", network.name.c_str(),
                 owned->program().instructions.size(), file.size(), flash.to_text().c_str(), report.to_text().c_str());
-    return report.arena * 10 <= report.lower_bound * 11;
+    return report.arena * 100 <= report.lower_bound * most_percent;
 }
 
 }  // namespace
@@ -115,7 +119,7 @@ int main(int count, char** arguments) try {
     bool are_tight = true;
     for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1(), autoencoder(), small_image()})
         are_tight &= write(network, folder);
-    if (!are_tight) std::fprintf(stderr, "an arena is more than 1.1 of its lower bound\n");
+    if (!are_tight) std::fprintf(stderr, "an arena is much more than its lower bound\n");
     return are_tight ? 0 : 1;
 } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

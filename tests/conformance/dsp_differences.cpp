@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+//
+// Random convolutions of every kind on simd::dsp and on simd::scalar, in one program on one board: windows of 1×1 to
+// 7×7, strides, dilations, padding, groups, depthwise layers, linear ones, zero points, bounds, tails of every tile.
+// It prints how many there were, how many took the short form of double rounding, and a checksum of their bytes; a
+// difference by itself. A host prints the same with the instructions in C++ (INTQ_EMULATES_DSP).
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "intq/embedded.hpp"
+
+namespace {
+
+using namespace intq;
+
+constexpr index_t most_bytes = 96 * 1024;
+alignas(buffer_alignment) std::byte storage[2][most_bytes], geometry_storage[most_bytes], workspace[most_bytes];
+alignas(buffer_alignment) std::int8_t x[most_bytes / 2], y[2][most_bytes / 2];
+std::int8_t weights[most_bytes];
+float scales[256];
+std::int64_t bias[256];
+std::uint32_t sum = 0;
+int layers = 0, short_layers = 0, refused = 0, differences = 0;
+
+class Draw {
+public:
+    std::int32_t between(std::int32_t lowest, std::int32_t highest) {
+        state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+        return lowest + static_cast<std::int32_t>((state_ >> 33) % static_cast<std::uint32_t>(highest - lowest + 1));
+    }
+    bool one_in(int n) { return between(1, n) == 1; }
+    std::int8_t code() {
+        const std::int32_t kind = between(0, 9);
+        return static_cast<std::int8_t>(kind == 0 ? -128 : kind == 1 ? 127 : between(-128, 127));
+    }
+
+private:
+    std::uint64_t state_ = 1;
+};
+
+struct Case {
+    kernels::Conv2dSpec spec{};
+    Size2d in{};
+    index_t batch = 1;
+};
+
+Case draw_case(Draw& draw) {
+    Case drawn;
+    kernels::Conv2dSpec& spec = drawn.spec;
+    const std::int32_t kind = draw.between(0, 5);
+    Window2d& w = spec.window;
+    if (kind != 0) {
+        w.kernel = kind < 3 ? Size2d{3, 3} : Size2d{draw.between(1, 7), draw.between(1, 7)};
+        w.dilation = draw.one_in(4) ? Size2d{draw.between(1, 3), draw.between(1, 3)} : Size2d{};
+    }
+    w.stride = draw.one_in(2) ? Size2d{} : Size2d{draw.between(1, 3), draw.between(1, 3)};
+    if (!draw.one_in(3)) w.padding = {draw.between(0, 3), draw.between(0, 3), draw.between(0, 3), draw.between(0, 3)};
+    drawn.in = {draw.between(1, 14), draw.between(1, 14)};
+    drawn.batch = draw.between(1, 2);
+    spec.groups = draw.one_in(3) ? draw.between(1, 4) : 1;
+    if (draw.one_in(3)) {
+        spec.groups = spec.in_channels = spec.out_channels = draw.between(2, 19);
+    } else {
+        spec.in_channels = spec.groups * draw.between(1, draw.one_in(3) ? 40 : 6);
+        spec.out_channels = spec.groups * draw.between(1, 9);
+    }
+    const index_t count = spec.out_channels * (spec.in_channels / spec.groups) * w.kernel.height * w.kernel.width;
+    for (index_t i = 0; i < count; ++i) weights[i] = draw.code();
+    // A small output scale makes right shifts below 2, which have no short form.
+    const float s_out = draw.one_in(5) ? 0.0001f : 0.002f * static_cast<float>(draw.between(1, 60));
+    for (index_t c = 0; c < spec.out_channels; ++c) {
+        scales[c] = 0.001f * static_cast<float>(draw.between(1, 30));
+        bias[c] = draw.between(-100000, 100000) * (draw.one_in(6) ? 10000 : 1);
+    }
+    spec.weight_codes = weights;
+    spec.bias_codes = bias;
+    spec.input = QParams::per_tensor(0.02f, draw.between(-128, 127), DType::int8);
+    spec.weight = QParams::per_channel({scales, static_cast<std::size_t>(spec.out_channels)}, {}, 0, -128, 127);
+    spec.output = QParams::per_tensor(s_out, draw.one_in(2) ? -128 : draw.between(-128, 127), DType::int8);
+    spec.activation = draw.one_in(3) ? Activation::relu : draw.one_in(4) ? Activation::relu6 : Activation::none;
+    return drawn;
+}
+
+/// Runs it on a backend; false where it is refused.
+template <class Target, class Backend>
+bool run(const Case& drawn, const kernels::ConvGeometry& geometry, std::byte* packed_storage, std::int8_t* out,
+         bool& is_short) {
+    const kernels::Conv2dSpec& spec = drawn.spec;
+    if (kernels::conv2d_storage_size<Target, Backend>(spec) > most_bytes) return false;
+    const auto packed = kernels::make_conv2d<Target, Backend>(spec, {packed_storage, most_bytes});
+    if (!packed || kernels::conv2d_workspace_size(*packed, geometry) > most_bytes) return false;
+    is_short = packed->scaled_is_small && packed->requantize == arith::RequantizeRule::double_rounding;
+    const ImageView<std::int8_t>::Index in{drawn.batch, spec.in_channels, drawn.in.height, drawn.in.width};
+    const ImageView<std::int8_t>::Index shape{drawn.batch, spec.out_channels, geometry.out.height, geometry.out.width};
+    std::memset(workspace, 0x5a, sizeof workspace);
+    kernels::run_conv2d<Target, Backend>(*packed, geometry, ImageView<const std::int8_t>(x, in),
+                                         ImageView<std::int8_t>(out, shape), {workspace, most_bytes});
+    return true;
+}
+
+template <class Target> void compare(Draw& draw) {
+    const Case drawn = draw_case(draw);
+    const auto geometry =
+        kernels::make_conv2d_geometry(drawn.spec.window, drawn.batch, drawn.in, {geometry_storage, most_bytes});
+    if (!geometry) {
+        ++refused;
+        return;
+    }
+    const index_t inputs = drawn.batch * geometry->in_pixels() * drawn.spec.in_channels;
+    const index_t outputs = drawn.batch * geometry->out_pixels() * drawn.spec.out_channels;
+    for (index_t i = 0; i < inputs; ++i) x[i] = draw.code();
+    std::memset(y, 0x77, sizeof y);
+    bool is_short = false, any = false;
+    if (!run<Target, simd::scalar>(drawn, *geometry, storage[0], y[0], any) ||
+        !run<Target, simd::dsp>(drawn, *geometry, storage[1], y[1], is_short)) {
+        ++refused;
+        return;
+    }
+    ++layers;
+    short_layers += is_short;
+    sum = crc32(std::as_bytes(std::span(y[0], static_cast<std::size_t>(outputs))), sum);
+    if (std::memcmp(y[0], y[1], sizeof y[0]) == 0) return;  // the bytes behind the output as well
+    const kernels::Conv2dSpec& spec = drawn.spec;
+    if (++differences <= 5)
+        std::printf("different: layer %d, %d×%d window, stride %d×%d, %d to %d channels, %d groups, image %d×%d\n",
+                    layers, static_cast<int>(spec.window.kernel.height), static_cast<int>(spec.window.kernel.width),
+                    static_cast<int>(spec.window.stride.height), static_cast<int>(spec.window.stride.width),
+                    static_cast<int>(spec.in_channels), static_cast<int>(spec.out_channels),
+                    static_cast<int>(spec.groups), static_cast<int>(drawn.in.height), static_cast<int>(drawn.in.width));
+}
+
+}  // namespace
+
+int main() {
+    Draw draw;
+    for (int i = 0; i < 600; ++i) {
+        compare<target::tflite<>>(draw);
+        if (i % 4 == 0) compare<target::tflite<arith::single_rounding>>(draw);
+        if (i % 4 == 2) compare<target::fp32>(draw);
+    }
+    std::printf("layers %d\nshort %d\nrefused %d\ndifferent %d\nbytes %08x\n", layers, short_layers, refused,
+                differences, static_cast<unsigned>(sum));
+    return differences == 0 ? 0 : 1;
+}
