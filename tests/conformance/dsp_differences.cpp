@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Random convolutions of every kind on simd::dsp and on simd::scalar, in one program on one board: windows of 1×1 to
-// 7×7, strides, dilations, padding, groups, depthwise layers, linear ones, zero points, bounds, tails of every tile.
+// Random convolutions of every kind and sums on simd::dsp and on simd::scalar, in one program on one board: windows of
+// 1×1 to 7×7, strides, dilations, padding, groups, depthwise layers, zero points, bounds, tails of every tile.
 // It prints how many there were, how many took the short form of double rounding, and a checksum of their bytes; a
 // difference by itself. A host prints the same with the instructions in C++ (INTQ_EMULATES_DSP).
 #include <cstdint>
@@ -21,7 +21,7 @@ std::int8_t weights[most_bytes];
 float scales[256];
 std::int64_t bias[256];
 std::uint32_t sum = 0;
-int layers = 0, short_layers = 0, refused = 0, differences = 0;
+int layers = 0, short_layers = 0, sums = 0, short_sums = 0, refused = 0, differences = 0;
 
 class Draw {
 public:
@@ -130,6 +130,36 @@ template <class Target> void compare(Draw& draw) {
                     static_cast<int>(spec.groups), static_cast<int>(drawn.in.height), static_cast<int>(drawn.in.width));
 }
 
+/// A sum of two runs of codes.
+void compare_sum(Draw& draw) {
+    using Rule = arith::fixed_point<arith::double_rounding>;
+    const float s_x = 0.001f * static_cast<float>(draw.between(1, 100));
+    const float s_y = draw.one_in(3) ? s_x : s_x * 0.01f * static_cast<float>(draw.between(1, 300));
+    const arith::CodesOf codes_x{s_x, draw.between(-128, 127), DType::int8};
+    const arith::CodesOf codes_y{s_y, draw.between(-128, 127), DType::int8};
+    const arith::CodesOf codes_out{s_x * 0.01f * static_cast<float>(draw.between(20, 300)), draw.between(-128, 127),
+                                   DType::int8};
+    arith::OutputCodes codes{};
+    codes.zero_point = codes_out.zero_point;
+    if (draw.one_in(2)) codes.lowest = draw.one_in(2) ? 0 : draw.between(-128, 0);
+    if (draw.one_in(4)) codes.highest = draw.between(1, 127);
+    const auto params = arith::make_add(target::tflite<>::policy, codes_x, codes_y, codes_out, codes);
+    if (!params) {
+        ++refused;
+        return;
+    }
+    const index_t count = draw.between(1, 70);
+    for (index_t i = 0; i < 2 * count; ++i) x[i] = draw.code();
+    std::memset(y, 0x77, sizeof y);
+    kernels::add_codes<simd::scalar, Rule, std::int8_t>({&*params, x, x + count, y[0], count, &serial});
+    kernels::add_codes<simd::dsp, Rule, std::int8_t>({&*params, x, x + count, y[1], count, &serial});
+    ++sums;
+    short_sums += kernels::has_short_sum(*params);
+    sum = crc32(std::as_bytes(std::span(y[0], static_cast<std::size_t>(count))), sum);
+    if (std::memcmp(y[0], y[1], sizeof y[0]) == 0) return;
+    if (++differences <= 5) std::printf("different: sum %d of %d codes\n", sums, static_cast<int>(count));
+}
+
 }  // namespace
 
 int main() {
@@ -139,7 +169,8 @@ int main() {
         if (i % 4 == 0) compare<target::tflite<arith::single_rounding>>(draw);
         if (i % 4 == 2) compare<target::fp32>(draw);
     }
-    std::printf("layers %d\nshort %d\nrefused %d\ndifferent %d\nbytes %08x\n", layers, short_layers, refused,
-                differences, static_cast<unsigned>(sum));
+    for (int i = 0; i < 2000; ++i) compare_sum(draw);
+    std::printf("layers %d\nshort %d\nsums %d\nshort %d\nrefused %d\ndifferent %d\nbytes %08x\n", layers, short_layers,
+                sums, short_sums, refused, differences, static_cast<unsigned>(sum));
     return differences == 0 ? 0 : 1;
 }

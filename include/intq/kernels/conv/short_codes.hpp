@@ -9,31 +9,11 @@
 
 #include "intq/arith/requantize.hpp"
 #include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/streaming/code_range.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
-
-/// The bounds of codes that one instruction keeps, and all others.
-enum class CodeRange : std::uint8_t { int8, positive, any };
-
-constexpr CodeRange code_range(const arith::OutputCodes& codes) noexcept {
-    if (codes.highest != INT8_MAX) return CodeRange::any;
-    return codes.lowest == INT8_MIN ? CodeRange::int8 : codes.lowest == 0 ? CodeRange::positive : CodeRange::any;
-}
-
-/// function(integral_constant<CodeRange, …>) for the range of codes: code of its own for each.
-template <class Function>
-INTQ_ALWAYS_INLINE void with_range(const arith::OutputCodes& codes, Function&& function) noexcept {
-    switch (code_range(codes)) {
-        case CodeRange::int8:
-            return function(std::integral_constant<CodeRange, CodeRange::int8>{});
-        case CodeRange::positive:
-            return function(std::integral_constant<CodeRange, CodeRange::positive>{});
-        case CodeRange::any:
-            return function(std::integral_constant<CodeRange, CodeRange::any>{});
-    }
-}
 
 /// Whether the lanes have a short form of a policy, for an output of int8 without a fused add.
 template <class L, class Policy, class Y, class Sumin> constexpr bool has_short_codes() noexcept {
@@ -56,13 +36,7 @@ public:
           highest_(packed.codes.highest) {}
 
     INTQ_ALWAYS_INLINE std::int8_t code(std::int32_t sum) const noexcept {
-        const std::int32_t code = rounding_.scaled(sum);
-        if constexpr (Range == CodeRange::int8)
-            return static_cast<std::int8_t>(L::ShortRounding::clamp_int8(code));
-        else if constexpr (Range == CodeRange::positive)
-            return static_cast<std::int8_t>(L::ShortRounding::clamp_positive(code));
-        else
-            return static_cast<std::int8_t>(code < lowest_ ? lowest_ : code > highest_ ? highest_ : code);
+        return clamp_code<L, Range>(rounding_.scaled(sum), lowest_, highest_);
     }
 
 private:

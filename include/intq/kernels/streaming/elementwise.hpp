@@ -10,6 +10,7 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"
 #include "intq/kernels/streaming/non_temporal.hpp"
+#include "intq/kernels/streaming/short_sum.hpp"
 #include "intq/kernels/streaming/unary.hpp"
 #include "intq/simd/base/primitives.hpp"
 
@@ -94,6 +95,8 @@ INTQ_ALWAYS_INLINE void store_pairs(const Formula& formula, const arith::OutputC
 /// else.
 template <class L, class Policy, class Code>
 void add_run(const arith::AddParams& params, index_t count, const Code* x, const Code* y, Code* out) noexcept {
+    if constexpr (has_short_sums<L, Policy, Code>())
+        if (has_short_sum(params)) return add_short_run<L>(params, count, x, y, out);
     const arith::AddLanes<Policy, L> formula(params);
     if constexpr (std::is_same_v<Policy, arith::float_scale>)
         if (!INTQ_SMALL && params.zero_point[0] == 0 && params.zero_point[1] == 0 && params.codes.zero_point == 0)

@@ -9,18 +9,11 @@
 #ifndef INTQ_SIMD_ARM_DSP_HPP
 #define INTQ_SIMD_ARM_DSP_HPP
 
-#if (defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32) && __ARM_ARCH_PROFILE == 'M') || INTQ_EMULATES_DSP
-#    define INTQ_DETAIL_DSP_ 1
-#endif
+#include "intq/simd/arm/dsp_words.hpp"
 
 #ifdef INTQ_DETAIL_DSP_
 
-#    include <bit>
 #    include <cstdint>
-
-#    if defined(__ARM_FEATURE_SIMD32)
-#        include <arm_acle.h>
-#    endif
 
 #    include "intq/arith/lanes.hpp"
 #    include "intq/simd/base/partial.hpp"
@@ -29,92 +22,6 @@
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
-
-/// The instructions, each as its manual defines it. Sums wrap.
-struct DspWords {
-    /// acc + x[0]·w[0] + x[1]·w[1] over the int16 halves of two words.
-    static INTQ_ALWAYS_INLINE std::int32_t smlad(std::int32_t acc, std::int32_t x, std::int32_t w) noexcept {
-#    if defined(__ARM_FEATURE_SIMD32)
-        return __smlad(x, w, acc);
-#    else
-        const auto low = [](std::int32_t word) { return std::int64_t{static_cast<std::int16_t>(word)}; };
-        return static_cast<std::int32_t>(acc + low(x) * low(w) + std::int64_t{x >> 16} * (w >> 16));
-#    endif
-    }
-    /// Bytes 0 and 2 of a word as two int16.
-    static INTQ_ALWAYS_INLINE std::int32_t even_bytes(std::int32_t word) noexcept {
-#    if defined(__ARM_FEATURE_SIMD32)
-        return __sxtb16(word);
-#    else
-        return ((word << 24 >> 24) & 0xffff) | (word << 8 >> 24 << 16);
-#    endif
-    }
-    /// Bytes 1 and 3.
-    static INTQ_ALWAYS_INLINE std::int32_t odd_bytes(std::int32_t word) noexcept {
-#    if defined(__ARM_FEATURE_SIMD32)
-        std::int32_t result;  // one instruction, which no intrinsic names
-        asm("sxtb16 %0, %1, ror #8" : "=r"(result) : "r"(word));
-        return result;
-#    else
-        return even_bytes(static_cast<std::int32_t>(std::rotr(static_cast<std::uint32_t>(word), 8)));
-#    endif
-    }
-    /// The lower halves of two words, or the upper ones: PKHBT, PKHTB.
-    static INTQ_ALWAYS_INLINE std::int32_t low_halves(std::int32_t a, std::int32_t b) noexcept {
-#    if defined(__ARM_FEATURE_SIMD32)
-        std::int32_t result;  // g++ 12 takes two instructions for each
-        asm("pkhbt %0, %1, %2, lsl #16" : "=r"(result) : "r"(a), "r"(b));
-        return result;
-#    else
-        return (a & 0xffff) | static_cast<std::int32_t>(static_cast<std::uint32_t>(b) << 16);
-#    endif
-    }
-    static INTQ_ALWAYS_INLINE std::int32_t high_halves(std::int32_t a, std::int32_t b) noexcept {
-#    if defined(__ARM_FEATURE_SIMD32)
-        std::int32_t result;
-        asm("pkhtb %0, %1, %2, asr #16" : "=r"(result) : "r"(b), "r"(a));
-        return result;
-#    else
-        return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) >> 16) | (b & ~0xffff);
-#    endif
-    }
-    /// fl((a·b + 2^31) / 2^32)
-    static INTQ_ALWAYS_INLINE std::int32_t smmulr(std::int32_t a, std::int32_t b) noexcept {
-#    if defined(__ARM_FEATURE_SIMD32)
-        std::int32_t result;
-        asm("smmulr %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
-        return result;
-#    else
-        return static_cast<std::int32_t>((std::int64_t{a} * b + (std::int64_t{1} << 31)) >> 32);
-#    endif
-    }
-    /// c + fl((a·b + 2^31) / 2^32)
-    static INTQ_ALWAYS_INLINE std::int32_t smmlar(std::int32_t a, std::int32_t b, std::int32_t c) noexcept {
-#    if defined(__ARM_FEATURE_SIMD32)
-        std::int32_t result;
-        asm("smmlar %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c));
-        return result;
-#    else
-        return static_cast<std::int32_t>(std::int64_t{c} + smmulr(a, b));
-#    endif
-    }
-    /// Saturates to 0 … 127.
-    static INTQ_ALWAYS_INLINE std::int32_t usat7(std::int32_t a) noexcept {
-#    if defined(__ARM_FEATURE_SAT)
-        return static_cast<std::int32_t>(__usat(a, 7));
-#    else
-        return a < 0 ? 0 : a > INT8_MAX ? INT8_MAX : a;
-#    endif
-    }
-    /// Saturates to int8.
-    static INTQ_ALWAYS_INLINE std::int32_t ssat8(std::int32_t a) noexcept {
-#    if defined(__ARM_FEATURE_SAT)
-        return __ssat(a, 8);
-#    else
-        return a < INT8_MIN ? INT8_MIN : a > INT8_MAX ? INT8_MAX : a;
-#    endif
-    }
-};
 
 struct dsp_lanes : arith::scalar_lanes {
     /// The codes of double rounding, four instructions each and one for their bounds.
@@ -147,6 +54,41 @@ struct dsp_lanes : arith::scalar_lanes {
 
     private:
         std::int32_t multiplier_, double_, power_, zero_point_;
+    };
+
+    /// The codes of a sum of two runs of codes under double rounding, where one operand has the larger scale and so the
+    /// factor 1/2, and where the sum has a short form.
+    ///
+    ///     code(a, b) = ShortRounding of (a - zero_point_a)·2^19 + RDBPOT(SRDHM((b - zero_point_b)·2^20, M), right)
+    class ShortSum {
+    public:
+        /// @param multiplier, right  of the second operand; the first has the factor 1/2
+        INTQ_ALWAYS_INLINE ShortSum(std::int32_t zero_point_a, std::int32_t zero_point_b, std::int32_t multiplier,
+                                    std::int32_t right, const ShortRounding& sum) noexcept
+            : zero_a_(-zero_point_a),
+              zero_b_(-zero_point_b),
+              multiplier_(multiplier),
+              power_(right < 2 ? 0 : static_cast<std::int32_t>(std::uint32_t{1} << (32 - right))),
+              sum_(sum) {}
+
+        /// The sum of byte `Index` of two words, with its zero point, before its bounds.
+        ///
+        /// @tparam Right  the right shift: 0 where the second factor is 1/2 too, 1, or 2 for all others
+        template <int Index, int Right>
+        INTQ_ALWAYS_INLINE std::int32_t scaled(std::int32_t a, std::int32_t b) const noexcept {
+            const std::int32_t first = DspWords::add_byte<Index>(zero_a_, a) * (1 << 19);
+            if constexpr (Right == 0) return sum_.scaled(first + DspWords::add_byte<Index>(zero_b_, b) * (1 << 19));
+            const std::int32_t x = DspWords::smmulr(DspWords::add_byte<Index>(zero_b_, b) * (1 << 21), multiplier_);
+            const std::int32_t away = x + (x >> 31);
+            if constexpr (Right == 1)
+                return sum_.scaled(first + ((away + 1) >> 1));
+            else
+                return sum_.scaled(DspWords::smmlar(away, power_, first));
+        }
+
+    private:
+        std::int32_t zero_a_, zero_b_, multiplier_, power_;
+        ShortRounding sum_;
     };
 };
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//
+// The bounds of int8 codes as lanes with a short form of double rounding keep them. Layer: kernels.
+#ifndef INTQ_KERNELS_STREAMING_CODE_RANGE_HPP
+#define INTQ_KERNELS_STREAMING_CODE_RANGE_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "intq/arith/requantize.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+namespace detail {
+
+/// The bounds of codes that one instruction keeps, and all others.
+enum class CodeRange : std::uint8_t { int8, positive, any };
+
+constexpr CodeRange code_range(const arith::OutputCodes& codes) noexcept {
+    if (codes.highest != INT8_MAX) return CodeRange::any;
+    return codes.lowest == INT8_MIN ? CodeRange::int8 : codes.lowest == 0 ? CodeRange::positive : CodeRange::any;
+}
+
+/// function(integral_constant<CodeRange, …>) for the range of codes: code of its own for each.
+template <class Function>
+INTQ_ALWAYS_INLINE void with_range(const arith::OutputCodes& codes, Function&& function) noexcept {
+    switch (code_range(codes)) {
+        case CodeRange::int8:
+            return function(std::integral_constant<CodeRange, CodeRange::int8>{});
+        case CodeRange::positive:
+            return function(std::integral_constant<CodeRange, CodeRange::positive>{});
+        case CodeRange::any:
+            return function(std::integral_constant<CodeRange, CodeRange::any>{});
+    }
+}
+
+/// A code between its bounds.
+template <class L, CodeRange Range>
+INTQ_ALWAYS_INLINE std::int8_t clamp_code(std::int32_t code, std::int32_t lowest, std::int32_t highest) noexcept {
+    if constexpr (Range == CodeRange::int8)
+        return static_cast<std::int8_t>(L::ShortRounding::clamp_int8(code));
+    else if constexpr (Range == CodeRange::positive)
+        return static_cast<std::int8_t>(L::ShortRounding::clamp_positive(code));
+    else
+        return static_cast<std::int8_t>(code < lowest ? lowest : code > highest ? highest : code);
+}
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_CODE_RANGE_HPP

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+//
+// Sums of int8 codes under double rounding, where the lanes have a short form of it. Layer: kernels.
+#ifndef INTQ_KERNELS_STREAMING_SHORT_SUM_HPP
+#define INTQ_KERNELS_STREAMING_SHORT_SUM_HPP
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "intq/arith/elementwise.hpp"
+#include "intq/core/config.hpp"
+#include "intq/kernels/streaming/code_range.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// Whether the short form of a sum of int8 codes is exact for its parameters: the larger factor is 1/2, the other one
+/// at most that, and the sum, which is below 255·2^20 then, has a short form.
+inline bool has_short_sum(const arith::AddParams& p) noexcept {
+    using Rule = arith::fixed_point<arith::double_rounding>;
+    const auto is_half = [](const arith::ChannelWords& w) { return w[0] == 1 << 30 && w[1] == 0 && w[2] == 0; };
+    const auto is_at_most_half = [&](const arith::ChannelWords& w) {
+        return is_half(w) || (w[1] == 0 && w[2] >= 1 && w[2] <= 31);
+    };
+    return p.coefficient[0] == 20 && p.coefficient[1] == 1 && (is_half(p.input[0]) || is_half(p.input[1])) &&
+           is_at_most_half(p.input[0]) && is_at_most_half(p.input[1]) &&
+           Rule::is_short(std::int64_t{255} << 20, p.output);
+}
+
+namespace detail {
+
+/// Whether lanes, policy and type of codes have one.
+template <class L, class Policy, class Code> constexpr bool has_short_sums() noexcept {
+    return !INTQ_SMALL && std::is_same_v<Policy, arith::fixed_point<arith::double_rounding>> &&
+           std::is_same_v<Code, std::int8_t> && requires {
+        typename L::ShortSum;
+    };
+}
+
+/// out[i] = the code of x[i] and y[i]; out may be either.
+///
+/// @tparam Right  the right shift of the smaller factor: 0 where it is 1/2 too, 1, or 2 for all others
+template <class L, int Right, CodeRange Range>
+INTQ_OUT_OF_LINE void store_short_sums(const typename L::ShortSum& given, const arith::OutputCodes& codes,
+                                       index_t count, const std::int8_t* a, const std::int8_t* b,
+                                       std::int8_t* out) noexcept {
+    const typename L::ShortSum sum = given;
+    [[maybe_unused]] const std::int32_t lowest = codes.lowest, highest = codes.highest;
+    const auto code = [&](auto index, std::int32_t x, std::int32_t y) INTQ_ALWAYS_INLINE_LAMBDA {
+        const std::int32_t scaled = sum.template scaled<index.value, Right>(x, y);
+        return clamp_code<L, Range>(scaled, lowest, highest);
+    };
+    for (const std::int8_t* const end = a + count / 4 * 4; a != end; a += 4, b += 4, out += 4) {
+        std::int32_t x, y;
+        std::memcpy(&x, a, 4);
+        std::memcpy(&y, b, 4);
+        [&]<int... Index>(std::integer_sequence<int, Index...>) INTQ_ALWAYS_INLINE_LAMBDA {
+            ((out[Index] = code(std::integral_constant<int, Index>{}, x, y)), ...);
+        }
+        (std::make_integer_sequence<int, 4>{});
+    }
+    for (count %= 4; count > 0; --count) *out++ = code(std::integral_constant<int, 0>{}, *a++, *b++);
+}
+
+/// @pre has_short_sum(params)
+template <class L>
+void add_short_run(const arith::AddParams& params, index_t count, const std::int8_t* x, const std::int8_t* y,
+                   std::int8_t* out) noexcept {
+    const bool swaps = params.input[0][2] != 0;  // the first operand has the factor 1/2
+    const arith::ChannelWords &of_b = params.input[swaps ? 0 : 1], &of_sum = params.output;
+    const typename L::ShortRounding rounding(of_sum[0], of_sum[1], of_sum[2], params.codes.zero_point);
+    const typename L::ShortSum sum(params.zero_point[swaps ? 1 : 0], params.zero_point[swaps ? 0 : 1], of_b[0], of_b[2],
+                                   rounding);
+    if (swaps) std::swap(x, y);
+    with_range(params.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+        if (of_b[2] == 0)
+            store_short_sums<L, 0, range.value>(sum, params.codes, count, x, y, out);
+        else if (of_b[2] == 1)
+            store_short_sums<L, 1, range.value>(sum, params.codes, count, x, y, out);
+        else
+            store_short_sums<L, 2, range.value>(sum, params.codes, count, x, y, out);
+    });
+}
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_SHORT_SUM_HPP
