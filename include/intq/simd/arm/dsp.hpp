@@ -118,14 +118,11 @@ template <> struct PairedTile<dsp> {
             return add_six<1>(x, w, end, acc);
         }
 #    endif
-        for (; w != end; w += 4, x += 2 * Rows) {
-            const auto word = detail::read<std::int32_t>(w);
-            const std::int32_t even = DspWords::even_bytes(word), odd = DspWords::odd_bytes(word);
+        for (const std::int8_t* const last = end - depth % 16; w != last; w += 16, x += 8 * Rows) {
             INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) acc[r] = DspWords::smlad(acc[r], x[r], even);
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) acc[r] = DspWords::smlad(acc[r], x[Rows + r], odd);
+            for (int i = 0; i < 4; ++i) add_step<Rows>(x + 2 * Rows * i, w + 4 * i, acc);
         }
+        for (; w != end; w += 4, x += 2 * Rows) add_step<Rows>(x, w, acc);
     }
 
     /// Four codes of one row as the words of a step: to[0] = {from[0], from[2]}, to[Rows] = {from[1], from[3]}.
@@ -159,20 +156,19 @@ template <> struct PairedTile<dsp> {
         to[3 * stride] = DspWords::high_halves(upper_odd, lower_odd);
     }
 
-    /// The same of three or four rows, as the two pairs of each code: to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]}.
+    /// The same of three or four rows, as the two pairs of each code: to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]},
+    /// of three {c[i], anything}.
     static INTQ_ALWAYS_INLINE void pair_three(std::int32_t a, std::int32_t b, std::int32_t c,
                                               std::int32_t* to) noexcept {
-        pair(a, b, to, 2);
-        const std::int32_t even = DspWords::even_bytes(c), odd = DspWords::odd_bytes(c);  // d[i] is anything
-        to[1] = even;
-        to[3] = odd;
-        to[5] = even >> 16;
-        to[7] = odd >> 16;
+        put_three(DspWords::even_bytes(a), DspWords::even_bytes(b), DspWords::even_bytes(c), to);
+        put_three(DspWords::odd_bytes(a), DspWords::odd_bytes(b), DspWords::odd_bytes(c), to + 2);
     }
     static INTQ_ALWAYS_INLINE void pair_four(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
                                              std::int32_t* to) noexcept {
-        pair(a, b, to, 2);
-        pair(c, d, to + 1, 2);
+        put_four(DspWords::even_bytes(a), DspWords::even_bytes(b), DspWords::even_bytes(c), DspWords::even_bytes(d),
+                 to);
+        put_four(DspWords::odd_bytes(a), DspWords::odd_bytes(b), DspWords::odd_bytes(c), DspWords::odd_bytes(d),
+                 to + 2);
     }
     /// The weights of a window that begins in the upper half of the first pairs.
     static INTQ_ALWAYS_INLINE PairedWeights3x3 one_row_lower(const PairedWeights3x3& w) noexcept {
@@ -247,6 +243,31 @@ template <> struct PairedTile<dsp> {
     }
 
 private:
+    template <int Rows>
+    static INTQ_ALWAYS_INLINE void add_step(const std::int32_t* x, const std::int8_t* w,
+                                            std::int32_t (&acc)[Rows]) noexcept {
+        const std::int32_t codes = four_codes(w);
+        const std::int32_t even = DspWords::even_bytes(codes), odd = DspWords::odd_bytes(codes);
+        INTQ_UNROLL
+        for (int r = 0; r < Rows; ++r) acc[r] = DspWords::smlad(acc[r], x[r], even);
+        INTQ_UNROLL
+        for (int r = 0; r < Rows; ++r) acc[r] = DspWords::smlad(acc[r], x[Rows + r], odd);
+    }
+    /// Two codes of each row, two channels apart.
+    static INTQ_ALWAYS_INLINE void put_three(std::int32_t a, std::int32_t b, std::int32_t c,
+                                             std::int32_t* to) noexcept {
+        to[0] = DspWords::low_halves(a, b);
+        to[1] = c;
+        to[4] = DspWords::high_halves(a, b);
+        to[5] = c >> 16;
+    }
+    static INTQ_ALWAYS_INLINE void put_four(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
+                                            std::int32_t* to) noexcept {
+        to[0] = DspWords::low_halves(a, b);
+        to[1] = DspWords::low_halves(c, d);
+        to[4] = DspWords::high_halves(a, b);
+        to[5] = DspWords::high_halves(c, d);
+    }
     static INTQ_ALWAYS_INLINE std::int32_t low_to_high(std::int32_t word) noexcept {
         return static_cast<std::int32_t>(static_cast<std::uint32_t>(word) << 16);
     }
