@@ -59,17 +59,20 @@ INTQ_OUT_OF_LINE void store_codes(const ShortCodes<L, Range>& given, const SumLi
                                   const std::int32_t* sums, std::int8_t* y) noexcept {
     const ShortCodes<L, Range> codes = given;
     const index_t width = of.width, next_sum = of.next_sum, step = of.y_step, next = of.next_y;
-    for (; lines > 0; --lines, sums += next_sum, y += next) {
-        const std::int32_t* const end = sums + width;
-        if (width % 2 == 1) {
-            *y = codes.code(*sums++);
-            y += step;
+    const auto store = [&](auto is_odd) INTQ_ALWAYS_INLINE_LAMBDA {
+        for (; lines > 0; --lines, sums += next_sum, y += next) {
+            const std::int32_t* const end = sums + width;
+            if constexpr (is_odd.value) {
+                *y = codes.code(*sums++);
+                y += step;
+            }
+            for (; sums != end; sums += 2, y += 2 * step) {
+                *y = codes.code(sums[0]);
+                y[step] = codes.code(sums[1]);
+            }
         }
-        for (; sums != end; sums += 2, y += 2 * step) {
-            *y = codes.code(sums[0]);
-            y[step] = codes.code(sums[1]);
-        }
-    }
+    };
+    width % 2 == 1 ? store(std::true_type{}) : store(std::false_type{});
 }
 
 }  // namespace detail
