@@ -83,17 +83,21 @@ public:
         const Window2d& window = packed_.window;
         const std::int32_t bias = static_cast<const std::int32_t*>(packed_.bias)[c];
         const std::int32_t* x = words(channel) + k / at_.served * at_.line;
-        simd::PairedWeights3x3 lower{};
-        const std::int32_t* weights = weights_of(c);
-        if (k % at_.served == 1) {
-            lower = Tile::one_row_lower(weights_3x3(c));
-            weights = &lower.w0;
+        const std::int16_t* const weights = weights_of(c);
+        std::int32_t lower[6] = {};
+        const bool is_lower = k % at_.served == 1;
+        if (is_lower) {
+            const simd::PairedWeights3x3 w = Tile::one_row_lower(weights_3x3(c));
+            const std::int32_t words[] = {w.w0, w.w1, w.w2, w.w3, w.w4, w.w5};
+            for (int i = 0; i < 6; ++i) lower[i] = words[i];
         }
         for (index_t p = 0; p < geometry_.out.width; ++p, x += at_.column * window.stride.width) {
             std::int32_t sum = bias;
-            const std::int32_t *from = x, *w = weights;
+            const std::int32_t* from = x;
+            index_t i = 0;
             for (index_t kx = 0; kx < window.kernel.width; ++kx, from += at_.column * window.dilation.width)
-                for (index_t g = 0; g < at_.groups; ++g) sum = Tile::add(sum, from[g], *w++);
+                for (index_t g = 0; g < at_.groups; ++g, ++i)
+                    sum = Tile::add(sum, from[g], is_lower ? lower[i] : Tile::two_weights(weights + 2 * i));
             sums[p] = sum;
         }
     }
@@ -104,8 +108,9 @@ public:
     }
     /// @pre layout().slides
     INTQ_ALWAYS_INLINE simd::PairedWeights3x3 weights_3x3(index_t c) const noexcept {
-        const std::int32_t* const w = weights_of(c);
-        return {w[0], w[1], w[2], w[3], w[4], w[5]};
+        const std::int16_t* const w = weights_of(c);
+        return {Tile::two_weights(w),     Tile::two_weights(w + 2), Tile::two_weights(w + 4),
+                Tile::two_weights(w + 6), Tile::two_weights(w + 8), Tile::two_weights(w + 10)};
     }
     /// Room for the sums of a channel.
     INTQ_ALWAYS_INLINE std::int32_t* sums() const noexcept { return words_ + at_.words; }
@@ -154,8 +159,8 @@ private:
     }
 
     /// Pairs of rows, column by column.
-    INTQ_ALWAYS_INLINE const std::int32_t* weights_of(index_t c) const noexcept {
-        return static_cast<const std::int32_t*>(packed_.weights) + c * at_.weights;
+    INTQ_ALWAYS_INLINE const std::int16_t* weights_of(index_t c) const noexcept {
+        return static_cast<const std::int16_t*>(packed_.weights) + 2 * c * at_.weights;
     }
 
     const PackedConv2d& packed_;

@@ -145,6 +145,11 @@ template <> struct PairedTile<dsp> {
         return static_cast<std::int32_t>(detail::read_bytes(from, count));
     }
 
+    /// The pair at an address.
+    static INTQ_ALWAYS_INLINE std::int32_t two_weights(const std::int16_t* from) noexcept {
+        return detail::read<std::int32_t>(from);
+    }
+
     /// Four codes of two rows as pairs: to[i·stride] = {upper[i], lower[i]}.
     static INTQ_ALWAYS_INLINE void pair(std::int32_t upper, std::int32_t lower, std::int32_t* to,
                                         index_t stride) noexcept {

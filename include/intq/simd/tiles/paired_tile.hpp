@@ -34,6 +34,7 @@ struct PairedWeights3x3 {
 ///
 ///     four_codes(const int8_t* from), four_codes(from, count)
 ///                                      a word of four channels, or of the first `count` and zeros
+///     two_weights(const int16_t* from)  {from[0], from[1]}
 ///     pair(a, b, int32_t* to, stride)  to[i·stride] = {a[i], b[i]}
 ///     pair_three(a, b, c, to)          to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], anything}
 ///     pair_four(a, b, c, d, to)        to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]}
