@@ -15,7 +15,7 @@ namespace {
 using namespace intq;
 
 constexpr index_t most_bytes = 96 * 1024;
-alignas(buffer_alignment) std::byte storage[2][most_bytes], geometry_storage[most_bytes], workspace[most_bytes];
+alignas(buffer_alignment) std::byte storage[2][most_bytes], workspace[most_bytes];
 alignas(buffer_alignment) std::int8_t x[most_bytes / 2], y[2][most_bytes / 2];
 std::int8_t weights[most_bytes];
 float scales[256];
@@ -101,8 +101,7 @@ bool run(const Case& drawn, const kernels::ConvGeometry& geometry, std::byte* pa
 
 template <class Target> void compare(Draw& draw) {
     const Case drawn = draw_case(draw);
-    const auto geometry =
-        kernels::make_conv2d_geometry(drawn.spec.window, drawn.batch, drawn.in, {geometry_storage, most_bytes});
+    const auto geometry = kernels::make_conv2d_geometry(drawn.spec.window, drawn.batch, drawn.in);
     if (!geometry) {
         ++refused;
         return;

@@ -87,11 +87,11 @@ class RoundingCheck {
 public:
     RoundingCheck(std::int32_t multiplier, int shift, int zero_point)
         : words_(Rule::make({multiplier, shift})),
-          short_(words_[0], words_[1], words_[2], zero_point),
+          short_(words_[0], words_[1], zero_point),
           shift_(shift),
           zero_point_(zero_point) {}
 
-    std::int64_t limit() const { return (std::int64_t{1} << (30 - words_[1])) - 1; }
+    static std::int64_t limit() { return (std::int64_t{1} << 30) - 1; }
     bool agrees(std::int64_t acc) const {
         REQUIRE(Rule::is_short(acc < 0 ? -acc : acc, words_));
         const auto expected = ref::multiply_double_rounding(acc, {words_[0], shift_}) + zero_point_;
@@ -99,11 +99,11 @@ public:
     }
     /// Sums whose second rounding is a tie, and their neighbours.
     bool agrees_on_ties(int count) const {
-        const int left = words_[1], right = words_[2];
+        const int right = -shift_;
         for (int k = -count; k <= count; ++k) {
-            // SRDHM(acc·2^left, M) = (2k + 1)·2^(right - 1), as near as acc comes to it
+            // SRDHM(acc, M) = (2k + 1)·2^(right - 1), as near as acc comes to it
             const double wanted = (2.0 * k + 1.0) * std::ldexp(1.0, right - 1);
-            const auto acc = static_cast<std::int64_t>(wanted / words_[0] * 0x1p31 / std::ldexp(1.0, left));
+            const auto acc = static_cast<std::int64_t>(wanted / words_[0] * 0x1p31);
             for (std::int64_t near = acc - 3; near <= acc + 3; ++near)
                 if (near >= -limit() && near <= limit() && !agrees(near)) return false;
         }
@@ -163,8 +163,8 @@ TEST_CASE("is_short() refuses what the short form gets wrong") {
     const auto expected = [](std::int64_t acc, int shift) {
         return static_cast<std::int64_t>(ref::multiply_double_rounding(acc, {1 << 30, shift}));
     };
-    CHECK(simd::dsp_lanes::ShortRounding(1 << 30, 0, 2, 0).scaled(1 << 30) != expected(1 << 30, -2));
-    CHECK(simd::dsp_lanes::ShortRounding(1 << 30, 0, 1, 0).scaled(1000) != expected(1000, -1));
+    CHECK(simd::dsp_lanes::ShortRounding(1 << 30, -2, 0).scaled(1 << 30) != expected(1 << 30, -2));
+    CHECK(simd::dsp_lanes::ShortRounding(1 << 30, -1, 0).scaled(1000) != expected(1000, -1));
 }
 
 // --- tiles -----------------------------------------------------------------------------------------------------------

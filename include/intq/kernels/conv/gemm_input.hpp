@@ -40,6 +40,7 @@ public:
                 enter_line(geometry.batch * out_pixels_, {1, 1});
                 return;
             case InputForm::image:
+            case InputForm::tiles:  // of other kernels
                 break;
         }
         if (reads_in_place(window)) {

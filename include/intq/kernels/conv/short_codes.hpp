@@ -30,8 +30,7 @@ template <class L, CodeRange Range> class ShortCodes {
 public:
     /// @param at  the padded channel
     INTQ_ALWAYS_INLINE ShortCodes(const PackedConv2d& packed, index_t at) noexcept
-        : rounding_(packed.words[at], packed.words[at + packed.padded_outputs()],
-                    packed.words[at + 2 * packed.padded_outputs()], packed.codes.zero_point),
+        : rounding_(packed.words[at], packed.words[at + packed.padded_outputs()], packed.codes.zero_point),
           lowest_(packed.codes.lowest),
           highest_(packed.codes.highest) {}
 

@@ -20,9 +20,9 @@ inline namespace INTQ_ABI {
 /// at most that, and the sum, which is below 255·2^20 then, has a short form.
 inline bool has_short_sum(const arith::AddParams& p) noexcept {
     using Rule = arith::fixed_point<arith::double_rounding>;
-    const auto is_half = [](const arith::ChannelWords& w) { return w[0] == 1 << 30 && w[1] == 0 && w[2] == 0; };
+    const auto is_half = [](const arith::ChannelWords& w) { return w[0] == 1 << 30 && w[1] == 0; };
     const auto is_at_most_half = [&](const arith::ChannelWords& w) {
-        return is_half(w) || (w[1] == 0 && w[2] >= 1 && w[2] <= 31);
+        return is_half(w) || (w[1] <= -1 && w[1] >= -31);
     };
     return p.coefficient[0] == 20 && p.coefficient[1] == 1 && (is_half(p.input[0]) || is_half(p.input[1])) &&
            is_at_most_half(p.input[0]) && is_at_most_half(p.input[1]) &&
@@ -68,16 +68,16 @@ INTQ_OUT_OF_LINE void store_short_sums(const typename L::ShortSum& given, const 
 template <class L>
 void add_short_run(const arith::AddParams& params, index_t count, const std::int8_t* x, const std::int8_t* y,
                    std::int8_t* out) noexcept {
-    const bool swaps = params.input[0][2] != 0;  // the first operand has the factor 1/2
+    const bool swaps = params.input[0][1] != 0;  // the first operand has the factor 1/2
     const arith::ChannelWords &of_b = params.input[swaps ? 0 : 1], &of_sum = params.output;
-    const typename L::ShortRounding rounding(of_sum[0], of_sum[1], of_sum[2], params.codes.zero_point);
-    const typename L::ShortSum sum(params.zero_point[swaps ? 1 : 0], params.zero_point[swaps ? 0 : 1], of_b[0], of_b[2],
-                                   rounding);
+    const typename L::ShortRounding rounding(of_sum[0], of_sum[1], params.codes.zero_point);
+    const typename L::ShortSum sum(params.zero_point[swaps ? 1 : 0], params.zero_point[swaps ? 0 : 1], of_b[0],
+                                   -of_b[1], rounding);
     if (swaps) std::swap(x, y);
     with_range(params.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-        if (of_b[2] == 0)
+        if (of_b[1] == 0)
             store_short_sums<L, 0, range.value>(sum, params.codes, count, x, y, out);
-        else if (of_b[2] == 1)
+        else if (of_b[1] == -1)
             store_short_sums<L, 1, range.value>(sum, params.codes, count, x, y, out);
         else
             store_short_sums<L, 2, range.value>(sum, params.codes, count, x, y, out);

@@ -26,22 +26,20 @@ inline namespace INTQ_ABI {
 struct dsp_lanes : arith::scalar_lanes {
     /// The codes of double rounding, four instructions each and one for their bounds.
     ///
-    ///     scaled(acc) = RDBPOT(SRDHM(acc·2^left, M), right) + zero_point
+    ///     scaled(acc) = RDBPOT(SRDHM(acc, M), -shift) + zero_point
     ///
     /// SMMULR of the doubled sum is SRDHM. One taken off a negative product turns half-up into half away from zero, and
-    /// SMMLAR by 2^(32 - right) adds, shifts and rounds half-up at once.
+    /// SMMLAR by 2^(32 + shift) adds, shifts and rounds half-up at once.
     class ShortRounding {
     public:
         /// @pre fixed_point<double_rounding>::is_short() for every sum
-        INTQ_ALWAYS_INLINE ShortRounding(std::int32_t multiplier, std::int32_t left, std::int32_t right,
-                                         std::int32_t zero_point) noexcept
+        INTQ_ALWAYS_INLINE ShortRounding(std::int32_t multiplier, std::int32_t shift, std::int32_t zero_point) noexcept
             : multiplier_(multiplier),
-              double_(left + 1),
-              power_(static_cast<std::int32_t>(std::uint32_t{1} << (32 - right))),
+              power_(static_cast<std::int32_t>(std::uint32_t{1} << (32 + shift))),
               zero_point_(zero_point) {}
 
         INTQ_ALWAYS_INLINE std::int32_t scaled(std::int32_t acc) const noexcept {
-            const auto doubled = static_cast<std::int32_t>(static_cast<std::uint32_t>(acc) << double_);
+            const auto doubled = static_cast<std::int32_t>(static_cast<std::uint32_t>(acc) << 1);
             const std::int32_t x = DspWords::smmulr(doubled, multiplier_);
             const auto away =
                 static_cast<std::int32_t>(static_cast<std::uint32_t>(x) + static_cast<std::uint32_t>(x >> 31));
@@ -53,7 +51,7 @@ struct dsp_lanes : arith::scalar_lanes {
         }
 
     private:
-        std::int32_t multiplier_, double_, power_, zero_point_;
+        std::int32_t multiplier_, power_, zero_point_;
     };
 
     /// The codes of a sum of two runs of codes under double rounding, where one operand has the larger scale and so the
