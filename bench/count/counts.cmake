@@ -5,9 +5,10 @@
 # uses.
 #
 #   intq_add_counted(<machine> COMPILER <program> [LINKER <program>] DISASSEMBLER <program> [START <object>]
-#                    [FLAGS <word>...] [COMPILE <word>...] [LINK <word>...] EMULATOR <program> [<word>...] [CHECKED])
+#                    [FLAGS <word>...] [COMPILE <word>...] [LINK <word>...] EMULATOR <program> [<word>...]
+#                    [PACKED <backend>] [CHECKED])
 #
-# COMPILE are words that the linker does not get. CHECKED makes a test for each network, which fails where a layer
+# COMPILE are words that the linker does not get. PACKED is the backend, where it is not scalar. CHECKED makes a test for each network, which fails where a layer
 # executes over 2 % more instructions than its record; its programs are built with the others of the tests.
 
 set(intq_counted_networks ds_cnn resnet_8 mobilenet_v1 autoencoder)
@@ -24,7 +25,11 @@ add_custom_command(
     DEPENDS "${intq_count_folder}/count_instructions.c" VERBATIM)
 
 function(intq_add_counted machine)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "CHECKED" "COMPILER;LINKER;DISASSEMBLER;START" "FLAGS;COMPILE;LINK;EMULATOR")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "CHECKED" "COMPILER;LINKER;DISASSEMBLER;START;PACKED" "FLAGS;COMPILE;LINK;EMULATOR")
+    set(deployed "${intq_deployed_folder}")
+    if(arg_PACKED)
+        string(APPEND deployed "_${arg_PACKED}")
+    endif()
     if(NOT arg_LINKER)
         set(arg_LINKER "${arg_COMPILER}")
     endif()
@@ -62,7 +67,7 @@ function(intq_add_counted machine)
     file(MAKE_DIRECTORY "${folder}")
     set(programs "")
     foreach(network IN LISTS intq_counted_networks)
-        set(header "${intq_deployed_folder}/${network}.hpp")
+        set(header "${deployed}/${network}.hpp")
         set(output "${folder}/${network}")
         list(APPEND programs "${output}")
         add_custom_command(
@@ -88,25 +93,30 @@ function(intq_add_counted machine)
     add_custom_target(counted_${machine}_${arg_COMPILER} ${all} DEPENDS ${programs})
     list(JOIN arg_EMULATOR "|" words)
     string(APPEND intq_counted
-           "${machine}|${arg_COMPILER}|${version}|${folder}|${intq_deployed_folder}|${intq_count_plugin}|"
+           "${machine}|${arg_COMPILER}|${version}|${folder}|${deployed}|${intq_count_plugin}|"
            "${INTQ_PROGRAM_${arg_DISASSEMBLER}}|${INTQ_PROGRAM_${emulator}}|${words}\n")
     set(intq_counted "${intq_counted}" PARENT_SCOPE)
 endfunction()
 
 # --- the boards ----------------------------------------------------------------------------------------------------------
 # intq_add_counted_board(<machine> BOARD <QEMU's name> COMPILER <program> FLAGS <word>... LINK <word>...
-#                        [COMPILE <word>...] [CHECKED])
+#                        [COMPILE <word>...] [PACKED <backend>] [CHECKED])
 # prints by newlib's semihosting, as the other programs of boards.
 macro(intq_add_counted_board machine)
-    cmake_parse_arguments(board "CHECKED" "BOARD;COMPILER" "FLAGS;LINK;COMPILE" ${ARGN})
+    cmake_parse_arguments(board "CHECKED" "BOARD;COMPILER;PACKED" "FLAGS;LINK;COMPILE" ${ARGN})
     set(object "${CMAKE_CURRENT_BINARY_DIR}/counted/${machine}_start.o")
     set(checked "")
     if(board_CHECKED)
         set(checked CHECKED)
     endif()
+    set(packed "")
+    if(board_PACKED)
+        set(packed PACKED ${board_PACKED})
+    endif()
     intq_add_counted(
         ${machine}
         ${checked}
+        ${packed}
         COMPILER ${board_COMPILER}
         LINKER arm-none-eabi-g++
         DISASSEMBLER arm-none-eabi-objdump
@@ -137,6 +147,7 @@ intq_add_counted_board(
 intq_add_counted_board(
     cortex-m4
     CHECKED
+    PACKED dsp
     BOARD mps2-an386
     COMPILER arm-none-eabi-g++
     FLAGS -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16
