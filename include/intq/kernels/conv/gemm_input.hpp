@@ -15,33 +15,39 @@ namespace detail {
 ///
 /// Slots are the output pixels of all images in the order of computing: region after region, image after image, line
 /// after line. So tiles are of one region, whose windows have the same taps on padding, and go over lines and images.
-/// Output pixels that read the input in place are one line.
+/// Output pixels that read the input in place are one line. Where code is to be small, slots are in the output's
+/// order, and a tile is of one line.
 ///
 ///     x[slot][ky][kx] = start(slot) + (ky - first row)·row_step() + (kx - first column)·column_step()
-template <class X> class RowSource {
+/// @tparam Stages  whether the backend has staged copies, stages_input
+template <class X, bool Stages> class RowSource {
 public:
+    static constexpr bool goes_by_lines = INTQ_SMALL && !Stages;
+
     /// @param first  the slot that x starts with, of form blocks
     RowSource(const PackedConv2d& packed, const ConvGeometry& geometry, const X* x, index_t first = 0) noexcept
         : window_(packed.window), geometry_(geometry), x_(x), out_pixels_(geometry.out_pixels()) {
         const index_t channels = packed.in_channels;
         const Window2d& window = packed.window;
-        switch (input_form(packed)) {
-            case InputForm::padded: {
-                const Size2d size = padded_size(window, geometry.out);
-                set_steps(size, channels, window);
-                enter_only({{0, geometry.out.height, {0, window.kernel.height}}, {0, geometry.out.width, {0, 1}}},
-                           geometry.batch);
-                return;
+        if constexpr (Stages) {
+            switch (input_form(packed)) {
+                case InputForm::padded: {
+                    const Size2d size = padded_size(window, geometry.out);
+                    set_steps(size, channels, window);
+                    enter_only({{0, geometry.out.height, {0, window.kernel.height}}, {0, geometry.out.width, {0, 1}}},
+                               geometry.batch);
+                    return;
+                }
+                case InputForm::gathered:
+                case InputForm::blocks:
+                    pixel_step_ = channels;
+                    origin_ = -first * channels;
+                    enter_line(geometry.batch * out_pixels_, {1, 1});
+                    return;
+                case InputForm::image:
+                case InputForm::tiles:  // of other kernels
+                    break;
             }
-            case InputForm::gathered:
-            case InputForm::blocks:
-                pixel_step_ = channels;
-                origin_ = -first * channels;
-                enter_line(geometry.batch * out_pixels_, {1, 1});
-                return;
-            case InputForm::image:
-            case InputForm::tiles:  // of other kernels
-                break;
         }
         if (reads_in_place(window)) {
             pixel_step_ = channels;
@@ -55,7 +61,10 @@ public:
         } else {
             images_ = geometry.batch;
             corner_ = -(window.padding.top * geometry.in.width + window.padding.left) * channels;
-            enter_region(first_region(window_, geometry_), 0);
+            if constexpr (goes_by_lines)
+                enter_line_of(0);
+            else
+                enter_region(first_region(window_, geometry_), 0);
         }
     }
 
@@ -84,6 +93,7 @@ public:
     }
     /// Whether the slot and those that follow it are such rows.
     INTQ_ALWAYS_INLINE bool is_line_of(index_t count) const noexcept {
+        if (goes_by_lines) return true;
         return column_ + count <= region_.width() && has_taps();
     }
     INTQ_ALWAYS_INLINE const X* spaced_start() const noexcept {
@@ -113,9 +123,11 @@ public:
     }
 
     /// Whether the pixels of the slot and of those that follow it in its region are in the output's order.
-    INTQ_ALWAYS_INLINE bool is_in_order() const noexcept { return is_whole_; }
+    INTQ_ALWAYS_INLINE bool is_in_order() const noexcept { return is_whole_ || goes_by_lines; }
     /// The output pixel of the slot, counted through all images; and of those that follow it.
-    INTQ_ALWAYS_INLINE index_t pixel() const noexcept { return pixel_of(image_, row_) + column_; }
+    INTQ_ALWAYS_INLINE index_t pixel() const noexcept {
+        return goes_by_lines ? slot_ : pixel_of(image_, row_) + column_;
+    }
     INTQ_NEVER_INLINE void pixels(index_t count, index_t* at) const noexcept {
         index_t image = image_, row = row_, column = column_, line = pixel_of(image, row);
         for (index_t r = 0; r < count; ++r, ++column) {
@@ -149,6 +161,7 @@ private:
     }
     /// All slots are one line, of a window whose taps are all inside.
     void enter_line(index_t slots, Size2d kernel) noexcept {
+        is_line_ = true;
         enter_only({{0, 1, {0, kernel.height}}, {0, slots, {0, kernel.width}}}, 1);
     }
     void enter_only(const Region& region, index_t images) noexcept {
@@ -169,7 +182,23 @@ private:
                   region.columns.first * pixel_step_ + region.columns.taps.first * column_step_;
     }
 
+    /// The rest of the slot's line whose windows have the same taps inside the image.
+    void enter_line_of(index_t slot) noexcept {
+        const Size2d out = geometry_.out;
+        const index_t line = slot / out.width, image = line / out.height, row = line - image * out.height;
+        const AxisRegion rows = axis_region(row_axis(window_, geometry_), row);
+        enter_region({{row, row + 1, rows.taps}, axis_region(column_axis(window_, geometry_), slot - line * out.width)},
+                     slot);
+        region_end_ = slot + region_.width();
+        origin_ += image * image_step_;
+    }
+
     INTQ_NEVER_INLINE void move_to(index_t slot) noexcept {
+        if constexpr (goes_by_lines) {
+            if (!is_line_) return enter_line_of(slot);
+            column_ = slot_ = slot;
+            return;
+        }
         if (slot < region_begin_) enter_region(first_region(window_, geometry_), 0);
         while (slot >= region_end_ && region_.rows.first < geometry_.out.height)
             enter_region(next_region(window_, geometry_, region_), region_end_);
@@ -206,7 +235,7 @@ private:
     index_t corner_ = 0;  // of the first window: beyond the image where it is padded
     Region region_{};
     index_t region_begin_ = 0, region_end_ = 0;  // slots
-    bool is_whole_ = false, has_padding_ = false;
+    bool is_line_ = false, is_whole_ = false, has_padding_ = false;
     index_t origin_ = 0;  // the first tap inside the image of the region's first pixel
     index_t slot_ = 0;
     index_t image_ = 0, row_ = 0, column_ = 0;  // in the region

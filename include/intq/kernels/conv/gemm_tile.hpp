@@ -27,7 +27,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     using L = simd::lanes<Backend>;
     using Activation = typename Tile::activation;
     using Weight = typename Tile::weight;
-    using Source = detail::RowSource<Activation>;
+    using Source = detail::RowSource<Activation, detail::stages_input<Backend>>;
     static constexpr index_t columns = Tile::columns;
     static constexpr int vectors = Tile::vectors;
     static constexpr int max_rows(int panel_vectors) noexcept { return Tile::max_rows(panel_vectors); }

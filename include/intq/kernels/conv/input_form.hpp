@@ -55,6 +55,14 @@ constexpr InputForm input_form(const PackedConv2d& packed) noexcept {
     return is_strided ? InputForm::gathered : InputForm::image;
 }
 
+/// Whether a backend has layers that read a staged copy, apart from those whose kernel stages the pixels of a tile.
+template <class Backend>
+inline constexpr bool stages_input = [] {
+    for (const simd::Packing& packing : {Backend::int8_packing, Backend::int16_packing, Backend::wide_packing})
+        if (packing.depth > 1 && packing.staging != simd::Staging::paired) return true;
+    return false;
+}();
+
 /// The part of an image with margins that its windows read.
 constexpr Size2d padded_size(const Window2d& window, Size2d out) noexcept {
     return {(out.height - 1) * window.stride.height + (window.kernel.height - 1) * window.dilation.height + 1,

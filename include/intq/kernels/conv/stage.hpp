@@ -121,6 +121,7 @@ void stage_padded(const PackedConv2d& packed, const ConvGeometry& geometry, cons
 template <class Backend>
 const void* stage_input(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, Workspace workspace,
                         const Executor& executor) INTQ_NOEXCEPT {
+    if constexpr (!stages_input<Backend>) return x;
     const InputForm form = input_form(packed);
     if (!is_staged(packed) || form == InputForm::blocks || form == InputForm::tiles) return x;
     const Stager<Backend> stager(packed, x, workspace.data);

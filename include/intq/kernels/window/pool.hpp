@@ -31,7 +31,10 @@ template <class Code> struct Cells {
         const Code* row = first;
         for (index_t y = 0; y < rows; ++y, row += row_step) {
             const Code* cell = row;
-            for (index_t x = 0; x < columns; ++x, cell += column_step) visit(cell);
+            for (index_t x = 0; x < columns; ++x, cell += column_step) {
+                INTQ_KEEP_LOOP;
+                visit(cell);
+            }
         }
     }
     /// The same of a window of fixed size, without a loop.
