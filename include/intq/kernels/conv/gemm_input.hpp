@@ -160,9 +160,9 @@ private:
         column_step_ = window.dilation.width * channels;
     }
     /// All slots are one line, of a window whose taps are all inside.
-    void enter_line(index_t slots, Size2d kernel) noexcept {
+    void enter_line(index_t length, Size2d kernel) noexcept {
         is_line_ = true;
-        enter_only({{0, 1, {0, kernel.height}}, {0, slots, {0, kernel.width}}}, 1);
+        enter_only({{0, 1, {0, kernel.height}}, {0, length, {0, kernel.width}}}, 1);
     }
     void enter_only(const Region& region, index_t images) noexcept {
         images_ = images;

@@ -7,6 +7,7 @@
 #include "intq/kernels/conv/packed_conv2d.hpp"
 #include "intq/kernels/conv/paired_layout.hpp"
 #include "intq/kernels/window/geometry.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
