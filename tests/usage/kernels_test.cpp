@@ -212,7 +212,7 @@ TEST_CASE("bad usage: a convolution is checked before it runs") {
         {"the geometry of another layer",
          [] {
              Call call;
-             call.geometry.taps = 1;
+             call.geometry.out.width = 4;
              return call.check({1, 4, 5, 5}, {1, 6, 5, 5}, {call.scratch.data(), 8192});
          },
          {"conv2d", "geometry", "window"}},
