@@ -213,7 +213,7 @@ TEST_CASE("bad usage: a convolution is checked before it runs") {
          [] {
              Call call;
              call.geometry.out.width = 4;
-             return call.check({1, 4, 5, 5}, {1, 6, 5, 5}, {call.scratch.data(), 8192});
+             return call.check({1, 4, 5, 5}, {1, 6, 5, 4}, {call.scratch.data(), 8192});
          },
          {"conv2d", "geometry", "window"}},
         {"an image of another size than the geometry's",
