@@ -73,7 +73,7 @@ private:
         const index_t depth = packed.column_size(), stride = packed.out_channels;
         const auto* const bias = static_cast<const std::int32_t*>(packed.bias);
         for (const index_t end = at + packed.group_outputs(); at < end; ++at, ++y, w += depth) {
-            std::int32_t sums[Rows];
+            std::int32_t sums[array_size(Rows)];
             add_column<Rows>(x, w, depth, bias[at], sums);
             const detail::ShortCodes<L, Range> codes(packed, at);
             std::int8_t* to = y;
@@ -88,7 +88,7 @@ private:
         const index_t depth = packed.column_size(), stride = packed.out_channels;
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
         for (const index_t end = at + packed.group_outputs(); at < end; ++at, w += depth, ++y, e += adds ? 1 : 0) {
-            std::int32_t sums[Rows];
+            std::int32_t sums[array_size(Rows)];
             add_column<Rows>(x, w, depth, static_cast<const std::int32_t*>(packed.bias)[at], sums);
             if constexpr (has_short) {
                 if (packed.scaled_is_small) {
@@ -107,7 +107,7 @@ private:
 
     template <int Rows>
     static INTQ_ALWAYS_INLINE void add_column(const std::int32_t* x, const std::int8_t* w, index_t depth,
-                                              std::int32_t bias, std::int32_t (&sums)[Rows]) noexcept {
+                                              std::int32_t bias, std::int32_t (&sums)[array_size(Rows)]) noexcept {
         INTQ_UNROLL
         for (int r = 0; r < Rows; ++r) sums[r] = bias;
         Tile::template add<Rows>(x, w, depth, sums);

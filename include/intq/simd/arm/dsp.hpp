@@ -108,7 +108,7 @@ template <> struct PairedTile<dsp> {
     /// @param depth  a multiple of 4
     template <int Rows>
     static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth,
-                                       std::int32_t (&acc)[Rows]) noexcept {
+                                       std::int32_t (&acc)[array_size(Rows)]) noexcept {
         const std::int8_t* const end = w + depth;
 #    if defined(__ARM_FEATURE_SIMD32) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
         if constexpr (Rows == rows) {  // g++ 12 keeps the sums of such a loop in memory
@@ -248,7 +248,7 @@ template <> struct PairedTile<dsp> {
 private:
     template <int Rows>
     static INTQ_ALWAYS_INLINE void add_step(const std::int32_t* x, const std::int8_t* w,
-                                            std::int32_t (&acc)[Rows]) noexcept {
+                                            std::int32_t (&acc)[array_size(Rows)]) noexcept {
         const std::int32_t codes = four_codes(w);
         const std::int32_t even = DspWords::even_bytes(codes), odd = DspWords::odd_bytes(codes);
         INTQ_UNROLL

@@ -113,7 +113,7 @@ struct DspWords {
     /// Saturates to int8.
     static INTQ_ALWAYS_INLINE std::int32_t ssat8(std::int32_t a) noexcept {
 #    if defined(__ARM_FEATURE_SAT)
-        return __ssat(a, 8);
+        return static_cast<std::int32_t>(__ssat(a, 8));
 #    else
         return a < INT8_MIN ? INT8_MIN : a > INT8_MAX ? INT8_MAX : a;
 #    endif
