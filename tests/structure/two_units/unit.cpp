@@ -47,7 +47,6 @@ constexpr index_t bins = 64;
 
 alignas(64) std::byte storage[1 << 16];
 alignas(64) std::byte workspace[1 << 14];
-alignas(64) std::byte offsets[1 << 12];
 
 // A fixed sequence that holds both ends of every range.
 int pseudo_random(index_t i) { return static_cast<int>((i * 2654435761LL >> 7) % 256) - 128; }
