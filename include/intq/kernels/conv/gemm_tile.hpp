@@ -127,10 +127,11 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         registers.start(panel.is_padded() ? first_sums(panel, padded) : panel.bias);
         // One loop: g++ keeps the sums of a tile in registers over one loop of taps, and not over two.
         Taps taps(panel);
-        for (index_t left = taps.count; left > 0; taps.advance()) {
+        index_t at = 0;
+        for (index_t left = taps.count; left > 0; at += taps.advance()) {
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) x[r] = start[r] + taps.at;
+            for (int r = 0; r < Rows; ++r) x[r] = start[r] + at;
             const Weight* w = taps.weights;
             for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if constexpr (!is_always_staged)
@@ -144,7 +145,6 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     struct Taps {
         index_t count;          // of all, where those of a row are joined of the rows
         index_t whole;          // of a tap
-        index_t at = 0;         // activations from the first tap
         const Weight* weights;  // of this tap
         index_t row_taps, column = 0;
         index_t column_step, column_weights;  // to the next tap of the row
@@ -168,11 +168,14 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             row_jump = panel.source.row_step() - (row_taps - 1) * column_step;
             row_jump_weights = (panel.row_taps - row_taps + 1) * column_weights;
         }
-        INTQ_ALWAYS_INLINE void advance() noexcept {
+        /// Goes to the next tap.
+        ///
+        /// @return the activations between the two
+        INTQ_ALWAYS_INLINE index_t advance() noexcept {
             const bool ends = ++column == row_taps;
             if (ends) column = 0;
-            at += ends ? row_jump : column_step;
             weights += ends ? row_jump_weights : column_weights;
+            return ends ? row_jump : column_step;
         }
     };
 
@@ -198,8 +201,8 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         typename Tile::template Registers<Rows, Vectors> registers;
         registers.start(spaced.bias);
         Taps taps = spaced.taps;
-        for (index_t left = taps.count;; taps.advance()) {
-            const Activation* const first = spaced.x + taps.at;
+        const Activation* first = spaced.x;
+        for (index_t left = taps.count;; first += taps.advance()) {
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.step;
