@@ -412,7 +412,8 @@ Outcome run_conv(const KernelTable& table, Draw draw) {
     Taken z(draw, shape.batch * shape.outputs * geometry->out_pixels() * size_of(row.output));
     const void* const staged =
         table.stage(*packed, *geometry, x_bytes.data(), {workspace.as<std::byte>(), scratch}, serial);
-    found->run({&*packed, &*geometry, staged, row.has_sumin ? e_bytes.data() : nullptr, z.as<std::byte>(), &serial});
+    found->run({&*packed, &*geometry, staged, row.has_sumin ? e_bytes.data() : nullptr, z.as<std::byte>(), &serial,
+                workspace.as<std::byte>()});
     if (!storage.is_intact() || !workspace.is_intact()) throw Fault{"wrote around its storage or workspace"};
     return z.bytes();
 }

@@ -125,7 +125,7 @@ inline bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) 
     if (kernels::conv2d_workspace_size(*packed, *geometry) > static_cast<index_t>(sizeof workspace)) return false;
     const void* const x = table.stage(*packed, *geometry, x_memory, all_of(workspace, sizeof workspace), serial);
     clear_y();
-    row.run({&*packed, &*geometry, x, row.has_sumin ? e_memory : nullptr, y_memory, &serial});
+    row.run({&*packed, &*geometry, x, row.has_sumin ? e_memory : nullptr, y_memory, &serial, workspace});
     return y_agrees(row.output);
 }
 
