@@ -54,17 +54,17 @@ void Report::number(const std::string& name, double value, const std::string& un
 
 void Report::count(const std::string& name, long long value, const std::string& unit) {
     lines_ += name + ": " + std::to_string(value) + (unit.empty() ? "" : " " + unit) + "\n";
-    members_.add(name.substr(name.find_first_not_of(' ')), std::to_string(value));
+    members_.add(name, std::to_string(value));
 }
 
 void Report::flash(const runtime::Program& program, const kernels::KernelTable& table) {
     const deploy::FlashReport flash = deploy::flash_report(program, table);
     count("constants", flash.total(), "bytes");
-    for (const auto& [kind, bytes] : {std::pair{"  weights", flash.weights},
-                                      {"  bias, multiplier and shift of channels", flash.channels},
-                                      {"  taps on padding", flash.padding},
-                                      {"  tables", flash.tables},
-                                      {"  records of layers", flash.records}})
+    for (const auto& [kind, bytes] : {std::pair{"weights", flash.weights},
+                                      {"bias, multiplier and shift of channels", flash.channels},
+                                      {"padding", flash.padding},
+                                      {"tables", flash.tables},
+                                      {"records of layers", flash.records}})
         if (bytes > 0) count(kind, bytes, "bytes");
 }
 
