@@ -92,14 +92,15 @@ private:
     void* data_;
 };
 
-/// Median of bytes a second over samples of at least 0.2 ms.
-template <class F> double rate_of(std::size_t bytes, double seconds, F&& pass) {
+/// Median of bytes a second over samples of at least 0.2 ms, as many as fit into `seconds` and at least
+/// `least_samples`.
+template <class F> double rate_of(std::size_t bytes, double seconds, std::size_t least_samples, F&& pass) {
     pass();
     const double once = now();
     pass();
     const int passes = 1 + static_cast<int>(2e-4 / (now() - once + 1e-9));
     std::vector<double> rates;
-    for (const double end = now() + seconds; now() < end || rates.size() < 5;) {
+    for (const double end = now() + seconds; now() < end || rates.size() < least_samples;) {
         const double start = now();
         for (int i = 0; i < passes; ++i) pass();
         rates.push_back(static_cast<double>(bytes) * passes / (now() - start));
@@ -124,14 +125,14 @@ std::vector<MemoryLevel> memory_levels() {
     return levels;
 }
 
-void measure_bandwidth(std::vector<MemoryLevel>& levels, double seconds) {
+void measure_bandwidth(std::vector<MemoryLevel>& levels, double seconds, std::size_t least_samples) {
     const Pages pages(levels.back().working_set);
     const Reader read = widest_reader();
     std::byte* const data = pages.data();
     for (MemoryLevel& level : levels) {
         const std::size_t half = level.working_set / 2;
-        level.read = rate_of(level.working_set, seconds, [&] { read(data, data + level.working_set); });
-        level.copy = rate_of(half, seconds, [&] {
+        level.read = rate_of(level.working_set, seconds, least_samples, [&] { read(data, data + level.working_set); });
+        level.copy = rate_of(half, seconds, least_samples, [&] {
             std::memcpy(data + half, data, half);
             asm volatile("" : : "r"(data) : "memory");
         });
@@ -142,7 +143,7 @@ double read_rate(std::size_t bytes, double seconds) {
     const std::size_t whole = (bytes + step - 1) / step * step;
     const Pages pages(whole);
     const Reader read = widest_reader();
-    return rate_of(whole, seconds, [&] { read(pages.data(), pages.data() + whole); });
+    return rate_of(whole, seconds, 5, [&] { read(pages.data(), pages.data() + whole); });
 }
 
 }  // namespace intq_bench

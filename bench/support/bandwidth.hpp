@@ -22,8 +22,9 @@ struct MemoryLevel {
 /// L1, L2, L3 as far as the system tells their sizes, and DRAM; not measured yet.
 std::vector<MemoryLevel> memory_levels();
 
-/// Fills in `read` and `copy`; takes about `seconds` a figure.
-void measure_bandwidth(std::vector<MemoryLevel>& levels, double seconds);
+/// Fills in `read` and `copy`; takes about `seconds` a figure, or as long as `least_samples` passes over the memory
+/// take.
+void measure_bandwidth(std::vector<MemoryLevel>& levels, double seconds, std::size_t least_samples);
 
 /// Bytes a second of reading the same `bytes` again and again: a working set between two levels has a rate of its own.
 double read_rate(std::size_t bytes, double seconds);

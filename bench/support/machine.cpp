@@ -69,7 +69,7 @@ Machine measure_machine(bool quick) {
         }
     }
     machine.memory = memory_levels();
-    measure_bandwidth(machine.memory, quick ? 0.05 : 0.2);
+    measure_bandwidth(machine.memory, quick ? 0.05 : 0.2, quick ? 1 : 5);
     return machine;
 }
 
