@@ -9,6 +9,7 @@
 
 // A header of constants.
 #include "intq/deploy/generate_cpp.hpp"
+#include "intq/deploy/header_program.hpp"
 
 // The contents of the arena over time.
 #include "intq/deploy/memory_report.hpp"

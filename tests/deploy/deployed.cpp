@@ -29,6 +29,7 @@ constexpr bool takes_pixels = model::data::tensors[model::data::inputs[0]].dtype
 std::conditional_t<takes_pixels, std::uint8_t, float> x[inputs];
 float y[outputs];
 alignas(buffer_alignment) std::byte tables[64 * 1024];
+alignas(buffer_alignment) std::byte file_arena[192 * 1024];  // holds the input as well
 
 bool file_agrees() {
     const auto file = std::as_bytes(std::span(INTQ_FILE_OF(INTQ_MODEL)));
@@ -39,11 +40,11 @@ bool file_agrees() {
         return false;
     }
     const runtime::Program& program = loaded->program;
-    if (program.arena_size > static_cast<index_t>(model::arena_bytes)) return false;
-    runtime::write_inputs(program, model::arena, reinterpret_cast<const std::byte*>(x));
-    runtime::execute(program, table, model::arena, 1);
-    const bool is_same = std::memcmp(runtime::tensor_data(program, model::arena, program.outputs[0]), y, sizeof y) == 0;
-    return is_same && runtime::self_test(program, loaded->golden, table, model::arena).is_none();
+    if (program.arena_size > static_cast<index_t>(sizeof file_arena)) return false;
+    runtime::write_inputs(program, file_arena, reinterpret_cast<const std::byte*>(x));
+    runtime::execute(program, table, file_arena, 1);
+    const bool is_same = std::memcmp(runtime::tensor_data(program, file_arena, program.outputs[0]), y, sizeof y) == 0;
+    return is_same && runtime::self_test(program, loaded->golden, table, file_arena).is_none();
 }
 
 }  // namespace

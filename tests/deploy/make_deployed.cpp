@@ -18,6 +18,7 @@
 #include "deploy/small_networks.hpp"
 #include "intq/deploy/flash_report.hpp"
 #include "intq/deploy/generate_cpp.hpp"
+#include "intq/deploy/header_program.hpp"
 #include "intq/deploy/memory_report.hpp"
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
@@ -99,7 +100,8 @@ bool write(const NamedNetwork& network, const std::filesystem::path& folder) {
     for (const runtime::Instruction& instruction : owned->program().instructions)
         layers += layer_line(owned->program(), instruction);
     io::write_file(path("_layers.txt"), layers);
-    const deploy::MemoryReport report = deploy::memory_report(owned->program(), owned->table());
+    const deploy::HeaderProgram header = deploy::header_program(owned->program(), owned->table(), golden);
+    const deploy::MemoryReport report = deploy::memory_report(header.program, owned->table());
     io::write_file(path(".svg"), report.to_svg());
     const deploy::FlashReport flash = deploy::flash_report(owned->program(), owned->table());
     std::printf("%s: %zu instructions, %zu bytes of file\n%s%s", network.name.c_str(),

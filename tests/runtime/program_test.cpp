@@ -261,6 +261,60 @@ TEST_CASE("an offset that is misaligned or outside is refused; one that runs ove
     CHECK(refused < moved);
 }
 
+TEST_CASE("an input that its caller gives is read by operators that say so, and nobody writes it") {
+    SmallProgram small(staging_table(), oracle_targets()[4]);
+    const std::int32_t input = small.inputs[0];
+    small.tensors[static_cast<std::size_t>(input)].offset = kernels::offset_of_given(0);
+    const auto judge = [&] { return runtime::check_program(small.program(), staging_table()); };
+    REQUIRE(judge().ok());
+    SECTION("a tensor that is no input, or another input") {
+        for (const index_t offset : {index_t{-2}, index_t{-64}, std::numeric_limits<index_t>::min()}) {
+            small.tensors[static_cast<std::size_t>(input)].offset = offset;
+            CHECK(judge().field == Field::arena);
+        }
+        small.tensors[static_cast<std::size_t>(input)].offset = kernels::offset_of_given(0);
+        for (std::size_t i = 0; i < small.tensors.size(); ++i) {
+            if (static_cast<std::int32_t>(i) == input) continue;
+            const index_t sound = std::exchange(small.tensors[i].offset, kernels::offset_of_given(0));
+            CHECK(judge().field == Field::arena);
+            small.tensors[i].offset = sound;
+        }
+    }
+    SECTION("an operand of another operator") {
+        int refused = 0;
+        for (const runtime::Instruction& instruction : small.instructions) {
+            const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
+            std::int32_t& operand = small.operands[static_cast<std::size_t>(instruction.first_operand)];
+            const std::int32_t sound = std::exchange(operand, input);
+            if (!row.reads_given) CHECK(!judge().ok());
+            refused += row.reads_given ? 0 : 1;
+            operand = sound;
+        }
+        CHECK(refused > 10);
+        // By nothing but its place: a table of pixels that looks up codes reads them in the arena alone.
+        runtime::Instruction& reader = small.instructions[0];
+        REQUIRE(reader.op == OpKind::layout_change);
+        kernels::ProgramOperator row = *kernels::find_operator(reader.op);
+        const kernels::OperatorCall call = runtime::detail::call_of(small.program(), staging_table(), reader);
+        CHECK(runtime::detail::check_given(row, call).ok());
+        row.reads_given = false;
+        CHECK(runtime::detail::check_given(row, call).field == Field::input);
+    }
+    SECTION("an output") {
+        small.outputs[0] = input;
+        CHECK(judge() == Status{StatusCode::corrupt, OpKind::program, Field::output, input, 0});
+        small.outputs[0] = 1;
+        small.instructions[0].output = input;
+        CHECK(judge().field == Field::output);
+    }
+    SECTION("with stated bounds") {
+        runtime::ProgramTensor& tensor = small.tensors[static_cast<std::size_t>(input)];
+        tensor.dtype = DType::int8;
+        tensor.has_stated_bounds = true;
+        CHECK(judge().field == Field::arena);
+    }
+}
+
 TEST_CASE("ranges of the arena overlap where they share a byte: an empty one has none, wherever it lies") {
     const auto overlap = [](runtime::ArenaRange a, runtime::ArenaRange b) {
         CHECK(a.overlaps(b) == b.overlaps(a));

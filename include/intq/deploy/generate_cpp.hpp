@@ -33,6 +33,8 @@ struct GenerateOptions {
 ///                          the golden runs, and the first wrong layer
 ///     program, table       the arguments of a runtime::execute()
 ///
+/// Inputs of floats or pixels are read where the caller of run() has them; see header_program().
+///
 /// Constants are constexpr, so they stay in flash.
 ///
 /// @param table   the kernels that the program was packed for
@@ -55,6 +57,7 @@ std::string generate_cpp(const runtime::Program& program, const kernels::KernelT
 #    include <vector>
 
 #    include "intq/deploy/amalgamate.hpp"
+#    include "intq/deploy/header_program.hpp"
 #    include "intq/deploy/internal/cpp_source.hpp"
 #    include "intq/io/error.hpp"
 
@@ -188,21 +191,22 @@ INTQ_INLINE std::string bounded_run_source(const runtime::Program& program) {
     };
     for (const std::int32_t input : program.inputs) compare(input);
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-        steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) + ">(arena);\n";
+        steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) + ">(arena, given);\n";
         compare(program.instructions[i].output);
     }
     if (!is_bounded) return "";
     return "\n/// Stops where a tensor leaves the bounds that were stated for it.\n"
-           "inline bool run_within_bounds() noexcept {\n" +
+           "inline bool run_within_bounds([[maybe_unused]] const void* const* given) noexcept {\n" +
            steps + "    return true;\n}\n";
 }
 
 INTQ_INLINE std::string run_source(const runtime::Program& program) {
-    std::string steps, arguments, descriptions, before, after;
+    std::string steps, arguments, descriptions, inputs, before, after;
     const std::string bounded = bounded_run_source(program);
     for (std::size_t i = 0; i < program.instructions.size(); ++i)
-        steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) + ">(arena);  // " +
-                 name_of(program.instructions[i].op) + "\n    after(" + std::to_string(i) + ");\n";
+        steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) +
+                 ">(arena, given);  // " + name_of(program.instructions[i].op) + "\n    after(" + std::to_string(i) +
+                 ");\n";
     const auto copy = [&](char letter, std::size_t i, std::int32_t index) {
         const runtime::ProgramTensor& tensor = program.tensor(index);
         const std::string name = letter + std::to_string(i), place = "arena + " + std::to_string(tensor.offset);
@@ -210,22 +214,26 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
         descriptions += describe_argument(name, tensor);
         arguments += (arguments.empty() ? "" : ", ") + std::string(is_input ? "const " : "") + type_of(tensor.dtype) +
                      "* " + name;
+        if (is_input) inputs += (inputs.empty() ? "" : ", ") + name;
+        if (tensor.is_given()) return;
         (is_input ? before : after) += "    std::memcpy(" + (is_input ? place + ", " + name : name + ", " + place) +
                                        ", " + std::to_string(tensor.bytes()) + ");\n";
     };
     for (std::size_t i = 0; i < program.inputs.size(); ++i) copy('x', i, program.inputs[i]);
     for (std::size_t i = 0; i < program.outputs.size(); ++i) copy('y', i, program.outputs[i]);
-    return "namespace data {\n\ninline void run_all(const intq::runtime::StepHook& after) noexcept {\n" + steps +
-           "}\n" + bounded +
+    before = "    const void* const given[] = {" + inputs + "};\n" + before;
+    return "namespace data {\n\n/// @param given  for each input, where its caller has it\ninline void run_all(const "
+           "void* const* given, const intq::runtime::StepHook& after) noexcept {\n" +
+           steps + "}\n" + bounded +
            "\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n///\n" +
            descriptions +
            (bounded.empty()
-                ? "inline void run(" + arguments + ") noexcept {\n" + before + "    data::run_all({});\n" + after +
-                      "}\n\n"
+                ? "inline void run(" + arguments + ") noexcept {\n" + before + "    data::run_all(given, {});\n" +
+                      after + "}\n\n"
                 : "/// @return whether all codes kept the bounds that were stated for them; if not, no output is "
                   "written\n[[nodiscard]] inline bool run(" +
-                      arguments + ") noexcept {\n" + before + "    if (!data::run_within_bounds()) return false;\n" +
-                      after + "    return true;\n}\n\n");
+                      arguments + ") noexcept {\n" + before +
+                      "    if (!data::run_within_bounds(given)) return false;\n" + after + "    return true;\n}\n\n");
 }
 
 INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
@@ -259,8 +267,9 @@ INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecor
            "    if (!data::tables_are_whole()) return {.tables_are_whole = false, .layer = \"tables\"};\n"
            "    if (checks_constants && intq::runtime::generated::checksum_of(data::arrays) != " +
            std::to_string(writer.checksum()) +
-           "u) return {.constants_are_whole = false};\n    return intq::runtime::generated::self_test(program, " +
-           (golden.view().runs() > 0 ? "data::golden()" : "data::golden") + ", arena, &data::run_all);\n}\n\n";
+           "u) return {.constants_are_whole = false};\n    const void* given[std::size(data::inputs)] = {};\n"
+           "    return intq::runtime::generated::self_test(program, " +
+           (golden.view().runs() > 0 ? "data::golden()" : "data::golden") + ", arena, given, &data::run_all);\n}\n\n";
 }
 
 /// The words that C++20 reserves.
@@ -300,15 +309,18 @@ INTQ_INLINE bool is_identifier(std::string_view name) {
 
 }  // namespace detail
 
-INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kernels::KernelTable& table,
+INTQ_INLINE std::string generate_cpp(const runtime::Program& packed, const kernels::KernelTable& table,
                                      const GoldenRecord& golden, const GenerateOptions& options) {
-    throw_if_failed(runtime::check_program(program, table), "the program to generate");
-    if (program.max_batch != 1)
+    throw_if_failed(runtime::check_program(packed, table), "the program to generate");
+    if (packed.max_batch != 1)
         throw Error("a header is generated for one image; lower the model with a max_batch of 1, given " +
-                    std::to_string(program.max_batch));
+                    std::to_string(packed.max_batch));
     if (!detail::is_identifier(options.name)) throw Error("'" + options.name + "' is no name of a namespace");
     detail::FileParts unused;
-    detail::put_golden(unused, program, table, golden);  // refuses those of another program
+    detail::put_golden(unused, packed, table, golden);  // refuses those of another program
+    const HeaderProgram placed = header_program(packed, table, golden);
+    const runtime::Program& program = placed.program;
+    throw_if_failed(runtime::check_program(program, table), "the program of the header");
     const std::string target = options.target.empty() ? detail::type_of_target(table.policy()) : options.target;
     const std::string backend = options.backend.empty() ? "intq::simd::" + std::string(table.backend) : options.backend;
 

@@ -41,7 +41,8 @@ struct MemoryReport {
     std::string to_svg() const;
 };
 
-/// @param table  the kernels that run the program, which know the scratch of an instruction
+/// @param program  as it runs: of a generated header that of header_program()
+/// @param table    the kernels that run the program, which know the scratch of an instruction
 /// @pre  check_program() is ok
 MemoryReport memory_report(const runtime::Program& program, const kernels::KernelTable& table);
 
@@ -111,7 +112,7 @@ INTQ_INLINE MemoryReport memory_report(const runtime::Program& program, const ke
     for (std::size_t i = 0; i < program.tensors.size(); ++i) {
         const runtime::ProgramTensor& tensor = program.tensors[i];
         const runtime::Lifetime& life = lives.tensors[i];
-        if (life.last < life.first) continue;
+        if (life.last < life.first || tensor.is_given()) continue;
         const std::string name = tensor.name[0] != 0 ? tensor.name : "tensor " + std::to_string(i);
         report.occupants.push_back({name, life.bytes, tensor.offset, life.first, life.last, false});
     }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "intq/kernels/table/rows.hpp"
@@ -24,7 +25,8 @@ struct ProgramLifetimes {
     std::vector<index_t> workspaces;         // of each instruction
 };
 
-/// Lifetimes of a program whose offsets need not be known.
+/// Lifetimes of a program whose offsets need not be known, but for those of inputs that a caller gives: they take no
+/// bytes.
 ///
 /// An element-wise operator writes its output over an operand of the same size that nothing reads afterwards. The
 /// scratch, which all instructions share, lives from the first to the last one that needs it.
@@ -32,6 +34,11 @@ ProgramLifetimes lifetimes_of(const runtime::Program& program, const kernels::Ke
 
 /// Places the edges; returns the bytes of the arena.
 index_t plan(ProgramLifetimes& lifetimes);
+
+/// Sets the offsets of the tensors, which are the program's, and of its scratch, and the sizes of scratch and arena, by
+/// a plan. Inputs that a caller gives stay where they are.
+void place_in_arena(runtime::Program& program, std::span<runtime::ProgramTensor> tensors,
+                    const kernels::KernelTable& table);
 
 /// The most bytes that one instruction needs: its own scratch, and the edges that live then. No plan is smaller that
 /// keeps each tensor where it was written.
@@ -48,7 +55,6 @@ index_t needed_at(const ProgramLifetimes& lifetimes, std::int32_t instruction, i
 
 #    include <algorithm>
 #    include <memory>
-#    include <span>
 
 #    include "intq/runtime/data_flow.hpp"
 
@@ -60,7 +66,8 @@ namespace detail {
 INTQ_INLINE std::vector<runtime::Lifetime> tensor_lives(const runtime::Program& program) {
     const auto end = static_cast<std::int32_t>(program.instructions.size());
     std::vector<runtime::Lifetime> lives;
-    for (const runtime::ProgramTensor& tensor : program.tensors) lives.push_back({tensor.bytes(), end, -1, 0});
+    for (const runtime::ProgramTensor& tensor : program.tensors)
+        lives.push_back({tensor.is_given() ? 0 : tensor.bytes(), end, -1, 0});
     const auto touch = [&](std::int32_t tensor, std::int32_t when) {
         runtime::Lifetime& life = lives[static_cast<std::size_t>(tensor)];
         life.first = (std::min)(life.first, when);
@@ -84,6 +91,7 @@ INTQ_INLINE std::int32_t place_of_output(const runtime::Program& program, const 
     if (row == nullptr || !row->may_run_in_place) return instruction.output;
     for (const std::int32_t operand : program.operands_of(instruction)) {
         const runtime::Lifetime& life = lives.tensors[static_cast<std::size_t>(operand)];
+        if (program.tensor(operand).is_given()) continue;
         const bool dies = life.last == static_cast<std::int32_t>(at) && operand != instruction.output;
         if (dies && life.bytes == lives.tensors[static_cast<std::size_t>(instruction.output)].bytes) return operand;
     }
@@ -124,6 +132,16 @@ INTQ_INLINE index_t plan(ProgramLifetimes& lives) {
     for (std::size_t i = 0; i < lives.tensors.size(); ++i)
         lives.tensors[i].offset = lives.edges[lives.edge_of[i]].offset;
     return arena;
+}
+
+INTQ_INLINE void place_in_arena(runtime::Program& program, std::span<runtime::ProgramTensor> tensors,
+                                const kernels::KernelTable& table) {
+    ProgramLifetimes lives = lifetimes_of(program, table);
+    program.arena_size = plan(lives);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+        if (!tensors[i].is_given()) tensors[i].offset = lives.tensors[i].offset;
+    program.workspace_size = lives.edges.back().bytes;
+    program.workspace_offset = lives.edges.back().offset;
 }
 
 INTQ_INLINE index_t needed_at(const ProgramLifetimes& lives, std::int32_t instruction, index_t alignment) {

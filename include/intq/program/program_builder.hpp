@@ -115,13 +115,9 @@ private:
     const char* keep(const std::string& text);
     std::int32_t add_tensor(DType dtype, const Shape& shape, const QParams& qparams, const char* name);
     Shape with_batch(const Shape& per_image) const;
-    void plan();
 
     const kernels::KernelTable* table_;
     index_t max_batch_;
-    index_t workspace_ = 0;
-    index_t workspace_offset_ = 0;
-    index_t arena_ = 0;
     index_t most_buffers_ = (std::numeric_limits<index_t>::max)();
     index_t buffers_ = 0;
     bool is_trial_ = false;
@@ -225,35 +221,17 @@ INTQ_INLINE std::int32_t ProgramBuilder::change_layout(std::int32_t x, Layout la
     return push(OpKind::layout_change, {x}, tensor(in.dtype, in.shape, in.qparams, layer, layout), nullptr, layer);
 }
 
-INTQ_INLINE void ProgramBuilder::plan() {
-    runtime::Program program;
-    program.instructions = storage_->instructions;
-    program.tensors = storage_->tensors;
-    program.operands = storage_->operands;
-    program.inputs = storage_->inputs;
-    program.outputs = storage_->outputs;
-    program.max_batch = max_batch_;
-    ProgramLifetimes lives = lifetimes_of(program, *table_);
-    arena_ = program::plan(lives);
-    for (std::size_t i = 0; i < storage_->tensors.size(); ++i) storage_->tensors[i].offset = lives.tensors[i].offset;
-    workspace_ = lives.edges.back().bytes;
-    workspace_offset_ = lives.edges.back().offset;
-}
-
 INTQ_INLINE std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int32_t> outputs) {
     storage_->outputs = std::move(outputs);
     if (storage_->outputs.empty()) throw Error("a program needs an output");
-    plan();
     runtime::Program program;
     program.instructions = storage_->instructions;
     program.tensors = storage_->tensors;
     program.operands = storage_->operands;
     program.inputs = storage_->inputs;
     program.outputs = storage_->outputs;
-    program.workspace_offset = workspace_offset_;
-    program.workspace_size = workspace_;
-    program.arena_size = arena_;
     program.max_batch = max_batch_;
+    place_in_arena(program, storage_->tensors, *table_);
     throw_if_failed(runtime::check_program(program, *table_), "the lowered program");
     return std::make_shared<OwnedProgram>(std::move(storage_), program, *table_);
 }

@@ -18,26 +18,33 @@ namespace detail {
 
 using kernels::corrupt;
 
-/// Rank, extents and place. No product here can overflow: the arena bounds them all.
+/// Whether a tensor that lies outside the arena is the input that its offset names.
+inline bool is_named_input(const Program& program, const ProgramTensor& tensor, std::int64_t index) noexcept {
+    return tensor.given_input() < static_cast<index_t>(program.inputs.size()) &&
+           program.inputs[static_cast<std::size_t>(tensor.given_input())] == index;
+}
+
+/// Rank, extents and place. No product here can overflow: the arena bounds them all, or memory.
 inline Status check_tensor(const Program& program, const ProgramTensor& tensor, std::int64_t index) noexcept {
     const index_t element = size_of(tensor.dtype);
     if (element == 0) return corrupt(OpKind::program, Field::tensor, index, 0);
     if (tensor.shape.rank < 1 || tensor.shape.rank > max_rank || tensor.shape[0] != program.max_batch)
         return corrupt(OpKind::program, Field::tensor, index, program.max_batch);
+    const index_t most_bytes = tensor.is_given() ? PTRDIFF_MAX : program.arena_size;
     index_t bytes = element;
     for (int axis = 0; axis < tensor.shape.rank; ++axis) {
         const index_t extent = tensor.shape[axis];
         if (extent < 1) return corrupt(OpKind::program, Field::tensor, index, 1);
-        if (bytes > program.arena_size / extent)
-            return corrupt(OpKind::program, Field::arena, index, program.arena_size);
+        if (bytes > most_bytes / extent) return corrupt(OpKind::program, Field::arena, index, most_bytes);
         bytes *= extent;
     }
     const bool are_codes = tensor.dtype == DType::int8 || tensor.dtype == DType::int16;
     if (tensor.has_stated_bounds && (!are_codes || tensor.qparams.is_per_channel()))
         return corrupt(OpKind::program, Field::quant_range, index, 0);
-    if (tensor.offset < 0 || tensor.offset % buffer_alignment != 0 || tensor.offset > program.arena_size - bytes)
-        return corrupt(OpKind::program, Field::arena, tensor.offset, program.arena_size - bytes);
-    return {};
+    const bool is_placed = tensor.is_given()
+                               ? is_named_input(program, tensor, index) && !tensor.has_stated_bounds
+                               : tensor.offset % buffer_alignment == 0 && tensor.offset <= program.arena_size - bytes;
+    return is_placed ? Status{} : corrupt(OpKind::program, Field::arena, tensor.offset, program.arena_size - bytes);
 }
 
 inline bool is_tensor(const Program& program, std::int32_t index) noexcept {
@@ -59,6 +66,14 @@ inline Status check_layouts(const kernels::ProgramOperator& row, const kernels::
         const bool fits = row.takes_rows ? planes == rows : !planes || row.reads_nchw;
         if (!fits || (planes && x.shape.rank < 3)) return refused(Field::input, x);
     }
+    return {};
+}
+
+/// Nobody writes an input that a caller gives, and only operators that say so read one.
+inline Status check_given(const kernels::ProgramOperator& row, const kernels::OperatorCall& call) noexcept {
+    if (call.y().is_given()) return corrupt(call.op, Field::output, call.y().offset, 0);
+    for (index_t i = 0; i < call.operand_count(); ++i)
+        if (call.x(i).is_given() && !row.reads_given) return corrupt(call.op, Field::input, call.x(i).offset, 0);
     return {};
 }
 
@@ -112,6 +127,7 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
     if (const Status status = check_params_kind(*row, instruction); !status) return status;
     const kernels::OperatorCall call = call_of(program, table, instruction);
     if (const Status status = check_layouts(*row, call); !status) return status;
+    if (const Status status = check_given(*row, call); !status) return status;
     if (const Status status = check_params(table, *row, instruction, Demands::numbers); !status) return status;
     if (const Status status = (*row->check)(call); !status) return status;
     // Only now is it known how many bytes lie behind the pointers.
@@ -146,6 +162,9 @@ inline Status check_program(const Program& program, const kernels::KernelTable& 
     for (const auto list : {program.inputs, program.outputs})
         for (const std::int32_t index : list)
             if (!detail::is_tensor(program, index)) return kernels::corrupt(OpKind::program, Field::tensor, index, 0);
+    for (const std::int32_t index : program.outputs)
+        if (program.tensor(index).is_given())
+            return kernels::corrupt(OpKind::program, Field::output, index, program.tensor(index).given_input());
     for (const Instruction& instruction : program.instructions)
         if (const Status status = detail::check_instruction(program, table, instruction); !status) return status;
     return check_data_flow(program, table);

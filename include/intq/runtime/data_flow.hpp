@@ -31,7 +31,7 @@ namespace detail {
 
 constexpr ArenaRange range_of(const Program& program, std::int32_t tensor) noexcept {
     const ProgramTensor& t = program.tensor(tensor);
-    return {t.offset, t.offset + t.bytes()};
+    return t.is_given() ? ArenaRange{} : ArenaRange{t.offset, t.offset + t.bytes()};
 }
 
 constexpr bool contains(std::span<const std::int32_t> list, std::int32_t tensor) noexcept {

@@ -13,6 +13,7 @@ namespace intq::runtime {
 inline namespace INTQ_ABI {
 
 /// Address of a tensor in the arena. Write inputs there before a run; read outputs there after it.
+/// @pre not is_given()
 inline void* tensor_data(const Program& program, std::byte* arena, std::int32_t tensor) noexcept {
     return arena + program.tensor(tensor).offset;
 }
@@ -21,13 +22,15 @@ namespace detail {
 
 /// Runs one instruction.
 inline void run_instruction(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
-                            const Executor& executor, InstructionHook hook, std::size_t index) INTQ_NOEXCEPT {
+                            const Executor& executor, InstructionHook hook, std::size_t index,
+                            const void* const* given = nullptr) INTQ_NOEXCEPT {
     const Instruction& instruction = program.instructions[index];
     kernels::OperatorCall call = call_of(program, table, instruction);
     call.batch = batch;
     call.arena = arena;
     call.workspace = {arena + program.workspace_offset, program.workspace_size};
     call.executor = &executor;
+    call.given = given;
     const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
     INTQ_ASSERT(row != nullptr && "the program was not checked");
     row->run(call);
@@ -49,6 +52,7 @@ inline void run_instructions(const Program& program, const kernels::KernelTable&
 /// @param arena  program.arena_size bytes at buffer_alignment; holds the input tensors' data
 /// @param batch  1 … program.max_batch
 /// @param hook   called after every instruction, before its output's bytes are used again; it must not throw
+/// @param given  for each input of the program a pointer, which is read where the tensor is_given(); null where none is
 /// @return ok, always if the program states no bounds of codes; or the first tensor that left its bounds. No later
 ///         instruction ran, so the outputs are not valid
 /// @pre  check_program() is ok for this table
@@ -56,11 +60,12 @@ inline void run_instructions(const Program& program, const kernels::KernelTable&
 /// Result   exact; the same bytes on every backend, executor and batch
 /// Memory   only the arena
 inline RunResult execute(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
-                         const Executor& executor = serial, InstructionHook hook = {}) INTQ_NOEXCEPT {
+                         const Executor& executor = serial, InstructionHook hook = {},
+                         const void* const* given = nullptr) INTQ_NOEXCEPT {
     INTQ_ASSERT(arena != nullptr && is_aligned(arena) && batch >= 1 && batch <= program.max_batch);
     if (const RunResult result = check_input_bounds(program, arena, batch); !result) return result;
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-        detail::run_instruction(program, table, arena, batch, executor, hook, i);
+        detail::run_instruction(program, table, arena, batch, executor, hook, i, given);
         const RunResult result = check_bounds(program, arena, program.instructions[i].output, batch);
         if (!result) return result;
     }

@@ -109,14 +109,17 @@ template <class T, class Value, std::size_t Count> constexpr void set(T& field, 
 
 /// Runs an instruction on one image. The compiler knows all of the instruction: no other operator is linked, and
 /// nothing is looked up that its parameters and shapes decide.
+///
+/// @param given  for each input of the program, where its caller has it; read for those that are not in the arena
 template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
-INTQ_FLATTEN void run_step(std::byte* arena) noexcept {
+INTQ_FLATTEN void run_step(std::byte* arena, const void* const* given) noexcept {
     constexpr auto run = kernels::find_operator(Model.instructions[Index].op)->run;
     kernels::OperatorCall call = runtime::detail::call_of(Model, Table, Model.instructions[Index]);
     call.batch = 1;
     call.arena = arena;
     call.workspace = {arena + Model.workspace_offset, Model.workspace_size};
     call.executor = &serial;
+    call.given = given;
     run(call);
 }
 
@@ -225,7 +228,8 @@ struct GoldenRun {
         const Instruction& instruction = self.program.instructions[step];
         const ProgramTensor& y = self.program.tensor(instruction.output);
         const index_t at = self.run * static_cast<index_t>(self.program.instructions.size()) + index;
-        if (self.result.ok() && output_check(y, self.arena + y.offset) != self.golden.checks[at]) {
+        const bool has_pattern = self.pattern() < 0 || !reads_given(self.program, instruction);
+        if (self.result.ok() && has_pattern && output_check(y, self.arena + y.offset) != self.golden.checks[at]) {
             self.result.difference = {self.run, index};
             self.result.layer = instruction.name;
         }
@@ -235,17 +239,20 @@ struct GoldenRun {
 
 }  // namespace detail
 
-/// Repeats golden runs, and then the runs on patterns. `run_all` runs the model, and calls the hook after each
-/// instruction.
-inline SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena,
-                                void (*run_all)(const StepHook&)) INTQ_NOEXCEPT {
+/// Repeats golden runs, and then the runs on patterns. An instruction that reads an input where its caller has it has
+/// no pattern: it reads the last image again.
+///
+/// @param given    room for a pointer to each input
+/// @param run_all  runs the model, and calls the hook after each instruction
+inline SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena, const void** given,
+                                void (*run_all)(const void* const* given, const StepHook&)) INTQ_NOEXCEPT {
     for (index_t run = 0; run < golden.runs(); ++run) {
         detail::GoldenRun test{program, golden, arena, run};
         if (run < golden.count)
-            write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
+            write_inputs(program, arena, golden.inputs + run * golden.input_bytes, given);
         else
             test.write_operands(0);
-        run_all({&detail::GoldenRun::see, &test});
+        run_all(given, {&detail::GoldenRun::see, &test});
         if (!test.result.ok()) return test.result;
     }
     return SelfTestResult{};

@@ -34,11 +34,16 @@ inline std::uint32_t output_check(const ProgramTensor& tensor, const void* outpu
 }
 
 /// Copies the inputs of one image, one behind the other, to their places in an arena.
-inline void write_inputs(const Program& program, std::byte* arena, const std::byte* inputs) noexcept {
+///
+/// @param given  receives a pointer to each input; not written where null
+inline void write_inputs(const Program& program, std::byte* arena, const std::byte* inputs,
+                         const void** given = nullptr) noexcept {
     for (const std::int32_t index : program.inputs) {
         const ProgramTensor& tensor = program.tensor(index);
         const index_t bytes = tensor.elements_per_image() * size_of(tensor.dtype);
-        std::memcpy(tensor_data(program, arena, index), inputs, static_cast<std::size_t>(bytes));
+        if (given != nullptr) *given++ = inputs;
+        if (!tensor.is_given())
+            std::memcpy(tensor_data(program, arena, index), inputs, static_cast<std::size_t>(bytes));
         inputs += bytes;
     }
 }
@@ -61,14 +66,22 @@ constexpr PatternRange pattern_range(const ProgramTensor& tensor) noexcept {
 
 }  // namespace detail
 
-/// Fills the operands of an instruction, of one image each, with its pattern: codes over the whole range of their type,
-/// floats from -1 to 1. All machines write the same bytes.
+/// Whether an operand of an instruction is an input outside the arena.
+inline bool reads_given(const Program& program, const Instruction& instruction) noexcept {
+    for (const std::int32_t index : program.operands_of(instruction))
+        if (program.tensor(index).is_given()) return true;
+    return false;
+}
+
+/// Fills the operands of an instruction in the arena, of one image each, with its pattern: codes over the whole range
+/// of their type, floats from -1 to 1. All machines write the same bytes.
 ///
 /// @param pattern  which of the patterns, from 0
 inline void write_pattern(const Program& program, std::byte* arena, index_t instruction, index_t pattern) noexcept {
     auto state = static_cast<std::uint32_t>(instruction) * 0x85ebca6bu + static_cast<std::uint32_t>(pattern + 1);
     for (const std::int32_t index : program.operands_of(program.instructions[static_cast<std::size_t>(instruction)])) {
         const ProgramTensor& tensor = program.tensor(index);
+        if (tensor.is_given()) continue;
         auto* to = static_cast<std::byte*>(tensor_data(program, arena, index));
         const detail::PatternRange range = detail::pattern_range(tensor);
         for (index_t i = 0; i < tensor.elements_per_image(); ++i, to += size_of(tensor.dtype)) {

@@ -18,9 +18,11 @@ inline namespace INTQ_CORE_ABI {
 /// A tensor in an arena; the batch is the run's.
 struct ArenaTensor {
     DType dtype = DType::none;
-    Shape shape{};          // logical (N, C, H, W) or (N, C); N is the largest batch
-    QParams qparams{};      // not read for float32 and pixels; int32 accumulators have a scale per channel
-    index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
+    Shape shape{};      // logical (N, C, H, W) or (N, C); N is the largest batch
+    QParams qparams{};  // not read for float32 and pixels; int32 accumulators have a scale per channel
+    /// Bytes from the arena's start, a multiple of buffer_alignment; or offset_of_given(k): input k of the program,
+    /// which a run reads where its caller has it.
+    index_t offset = 0;
     const char* name = "";  // qualified name of its producer, for loggers
     /// Of rank 3 and more: row_major where a caller writes images as NCHW, which some operators read
     /// (ProgramOperator::reads_nchw), and where rows of features lie one behind the other, which some operators read
@@ -39,7 +41,12 @@ struct ArenaTensor {
         return shape.rank > 0 && shape[0] > 0 ? shape.size() / shape[0] : 0;
     }
     INTQ_ALWAYS_INLINE constexpr index_t bytes() const noexcept { return shape.size() * size_of(dtype); }
+    INTQ_ALWAYS_INLINE constexpr bool is_given() const noexcept { return offset < 0; }
+    /// @pre is_given()
+    INTQ_ALWAYS_INLINE constexpr index_t given_input() const noexcept { return -1 - offset; }
 };
+
+INTQ_ALWAYS_INLINE constexpr index_t offset_of_given(index_t input) noexcept { return -1 - input; }
 
 /// One instruction as its operator sees it: operands -> output.
 struct OperatorCall {
@@ -53,13 +60,17 @@ struct OperatorCall {
     std::byte* arena = nullptr;  // null in a check
     Workspace workspace{};
     const Executor* executor = nullptr;
+    const void* const* given = nullptr;  // for each input of the program, where its caller has it; read by is_given()
 
     INTQ_ALWAYS_INLINE index_t operand_count() const noexcept { return static_cast<index_t>(operands.size()); }
     INTQ_ALWAYS_INLINE const ArenaTensor& x(index_t operand = 0) const noexcept {
         return tensors[static_cast<std::size_t>(operands[static_cast<std::size_t>(operand)])];
     }
     INTQ_ALWAYS_INLINE const ArenaTensor& y() const noexcept { return tensors[static_cast<std::size_t>(output)]; }
-    INTQ_ALWAYS_INLINE void* x_data(index_t operand = 0) const noexcept { return arena + x(operand).offset; }
+    INTQ_ALWAYS_INLINE const void* x_data(index_t operand = 0) const noexcept {
+        const ArenaTensor& tensor = x(operand);
+        return tensor.is_given() ? given[tensor.given_input()] : arena + tensor.offset;
+    }
     INTQ_ALWAYS_INLINE void* y_data() const noexcept { return arena + y().offset; }
     /// Elements of this run.
     INTQ_ALWAYS_INLINE index_t x_size(index_t operand = 0) const noexcept {
@@ -86,6 +97,7 @@ struct ProgramOperator {
     bool has_params_by_operand = false;  // one struct for each operand
     bool may_run_in_place = false;       // element by element: the output may take the place of an operand of its size
     bool reads_nchw = false;             // takes row_major images
+    bool reads_given = false;            // its operand may lie where a caller has it, at any address of its type
     bool takes_rows = false;             // all operands and the output are row_major, or none of them
     bool writes_rows = false;            // its output may be row_major
     Status (*check)(const OperatorCall&) noexcept = nullptr;

@@ -103,6 +103,7 @@ inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
 
 inline constexpr ProgramOperator quantize_operator{.op = OpKind::quantize,
                                                    .reads_nchw = true,
+                                                   .reads_given = true,
                                                    .check = &check_quantize,
                                                    .run = &run_quantize,
                                                    .has_kernel = &has_quantize};
@@ -113,6 +114,7 @@ inline constexpr ProgramOperator dequantize_operator{.op = OpKind::dequantize,
                                                      .has_kernel = &has_dequantize};
 inline constexpr ProgramOperator layout_change_operator{.op = OpKind::layout_change,
                                                         .reads_nchw = true,
+                                                        .reads_given = true,
                                                         .writes_rows = true,
                                                         .check = &check_layout_change,
                                                         .run = &run_layout_change,

@@ -88,6 +88,7 @@ inline void run_quantize_image(const OperatorCall& call) INTQ_NOEXCEPT {
 
 inline constexpr ProgramOperator quantize_image_operator{.op = OpKind::quantize_image,
                                                          .reads_nchw = true,
+                                                         .reads_given = true,
                                                          .check = &check_quantize_image,
                                                          .run = &run_quantize_image,
                                                          .has_kernel = &detail::needs_no_kernel,

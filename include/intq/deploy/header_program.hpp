@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// header_program: the program that a generated header holds, whose inputs are read where their caller has them.
+// Layer: deploy.
+#ifndef INTQ_DEPLOY_HEADER_PROGRAM_HPP
+#define INTQ_DEPLOY_HEADER_PROGRAM_HPP
+
+#include <vector>
+
+#include "intq/deploy/program_writer.hpp"
+#include "intq/kernels/table/rows.hpp"
+#include "intq/runtime/program.hpp"
+
+namespace intq::deploy {
+inline namespace INTQ_HOSTED_ABI {
+
+/// A program with tensors of its own; all else is that of the program from which it was made, which must outlive it.
+struct HeaderProgram {
+    std::vector<runtime::ProgramTensor> tensors;
+    runtime::Program program{};
+
+    HeaderProgram() = default;
+    HeaderProgram(HeaderProgram&&) noexcept = default;
+    HeaderProgram& operator=(HeaderProgram&&) noexcept = default;
+    HeaderProgram(const HeaderProgram&) = delete;
+    HeaderProgram& operator=(const HeaderProgram&) = delete;
+};
+
+/// The same program with an arena that holds no input which can be read where the caller of run() has it: one that only
+/// operators with ProgramOperator::reads_given read, as quantize and quantize_image. The self test reads such an input
+/// in the golden image, so all of them stay in the arena where there are golden runs on patterns alone.
+///
+/// @param table   the kernels that the program was packed for
+/// @param golden  the golden runs that the header will hold
+/// @pre  check_program() is ok
+///
+/// Result   tensors with is_given(), and the offsets of a new memory plan; the instructions compute the same
+HeaderProgram header_program(const runtime::Program& program, const kernels::KernelTable& table,
+                             const GoldenRecord& golden);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::deploy
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(deploy)
+
+#    include <algorithm>
+
+#    include "intq/kernels/operators/operator_table.hpp"
+#    include "intq/program/lifetimes.hpp"
+
+namespace intq::deploy {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Whether a run may read an input of the program where its caller has it.
+INTQ_INLINE bool can_be_given(const runtime::Program& program, std::int32_t input) {
+    if (program.tensor(input).has_stated_bounds || std::ranges::count(program.outputs, input) > 0) return false;
+    return std::ranges::all_of(program.instructions, [&](const runtime::Instruction& instruction) {
+        return std::ranges::count(program.operands_of(instruction), input) == 0 ||
+               kernels::find_operator(instruction.op)->reads_given;
+    });
+}
+
+}  // namespace detail
+
+INTQ_INLINE HeaderProgram header_program(const runtime::Program& program, const kernels::KernelTable& table,
+                                         const GoldenRecord& golden) {
+    HeaderProgram result;
+    result.tensors.assign(program.tensors.begin(), program.tensors.end());
+    result.program = program;
+    result.program.tensors = result.tensors;
+    if (golden.count == 0 && golden.patterns > 0) return result;
+    index_t place = 0;  // of the input among those of a golden run, which lie one behind the other
+    const index_t run_bytes = golden.view().input_bytes;
+    for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+        const std::int32_t input = program.inputs[i];
+        runtime::ProgramTensor& tensor = result.tensors[static_cast<std::size_t>(input)];
+        const index_t element = size_of(tensor.dtype);
+        const bool is_aligned = place % element == 0 && run_bytes % element == 0;
+        place += tensor.elements_per_image() * element;
+        if (is_aligned && detail::can_be_given(program, input))
+            tensor.offset = kernels::offset_of_given(static_cast<index_t>(i));
+    }
+    program::place_in_arena(result.program, result.tensors, table);
+    return result;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::deploy
+
+#endif  // INTQ_DEFINES(deploy)
+#endif  // INTQ_DEPLOY_HEADER_PROGRAM_HPP
