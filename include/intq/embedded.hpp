@@ -6,8 +6,9 @@
 // It leaves out headers of core, arith, simd, kernels, observers and runtime that boards seldom use, because every unit
 // that includes this file would compile them. They are float convolution (kernels/conv/float_conv2d.hpp), thresholds
 // from histograms (observers/histogram.hpp and its kin), learned scales
-// (kernels/streaming/learnable_fake_quantize.hpp), the list of all targets (kernels/table/registry.hpp), and the query
-// of the CPU's instruction sets (simd/base/cpu.hpp). These headers need no heap either.
+// (kernels/streaming/learnable_fake_quantize.hpp), the list of all targets (kernels/table/registry.hpp), packing for
+// the backend of another machine (kernels/packing), and the query of the CPU's instruction sets (simd/base/cpu.hpp).
+// These headers need no heap either.
 #ifndef INTQ_EMBEDDED_HPP
 #define INTQ_EMBEDDED_HPP
 

@@ -151,9 +151,9 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
     return packed;
 }
 
-/// Whether the numbers of a packed layer, which may come from anywhere, are as packing computes them for a layer of its
-/// window, channels and types.
-inline bool is_described(const PackingRules& rules, const PackedConv2d& packed) noexcept {
+/// What the numbers of a packed layer say of the layer, as describe_packed() reads it.
+inline Conv2dSpec spec_of(const arith::PolicyRecord& policy, const PackedConv2d& packed) noexcept {
+    static constexpr std::int32_t narrow = 0;
     Conv2dSpec layer{};
     layer.op = packed.op;
     layer.window = packed.window;
@@ -163,9 +163,15 @@ inline bool is_described(const PackingRules& rules, const PackedConv2d& packed) 
     layer.input_dtype = packed.input_dtype;
     layer.weight_dtype = packed.weight_dtype;
     layer.output_dtype = packed.output_dtype;
-    layer.wide_sum = packed.accumulator_bits == 64 && may_widen(*rules.policy, layer);
-    constexpr std::int32_t narrow = 0;
+    layer.wide_sum = packed.accumulator_bits == 64 && may_widen(policy, layer);
     if (packed.accumulator_bits == 32) layer.bias_codes_int32 = &narrow;
+    return layer;
+}
+
+/// Whether the numbers of a packed layer, which may come from anywhere, are as packing computes them for a layer of its
+/// window, channels and types.
+inline bool is_described(const PackingRules& rules, const PackedConv2d& packed) noexcept {
+    const Conv2dSpec layer = spec_of(*rules.policy, packed);
     if (!check_extents(layer).ok()) return false;
     const PackedConv2d expected = describe_packed(rules, layer);
     return packed.accumulator_bits == expected.accumulator_bits && packed.is_depthwise == expected.is_depthwise &&

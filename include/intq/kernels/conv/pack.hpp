@@ -10,8 +10,8 @@
 
 #include "intq/arith/make_requantize.hpp"
 #include "intq/kernels/conv/describe_packed.hpp"
-#include "intq/kernels/conv/pack_depthwise.hpp"
 #include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/kernels/conv/weight_places.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -127,6 +127,18 @@ inline Status check_storage(const Workspace& storage, index_t bytes, OpKind op) 
     return {};
 }
 
+inline std::int64_t weight_code(const Conv2dSpec& spec, index_t index) noexcept {
+    return spec.weight_dtype == DType::int16 ? static_cast<const std::int16_t*>(spec.weight_codes)[index]
+                                             : static_cast<const std::int8_t*>(spec.weight_codes)[index];
+}
+
+template <class Stored> Stored stored_weight_at(const Conv2dSpec& spec, index_t index) noexcept {
+    if constexpr (std::is_same_v<Stored, float>)
+        return static_cast<const float*>(spec.weight_codes)[index];
+    else
+        return static_cast<Stored>(weight_code(spec, index));
+}
+
 /// The part of one output channel in the packed layer.
 struct PackedChannel {
     std::int64_t bias = 0;
@@ -208,34 +220,21 @@ inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2
     return result;
 }
 
-/// Position of an output channel among the padded channels.
-constexpr index_t padded_index(const PackedConv2d& packed, index_t channel) noexcept {
-    if (packed.is_depthwise) return depthwise_index(packed, channel);
-    return channel / packed.group_outputs() * packed.group_stride + channel % packed.group_outputs();
-}
-
-template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedConv2d& packed, Stored* to) noexcept {
-    const index_t inputs = packed.group_inputs(), taps = packed.taps(), depth = packed.packing.depth;
-    const index_t columns = packed.packing.columns, width = packed.window.kernel.width, planes = packed.planes();
+template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedConv2d& packed, std::byte* to) noexcept {
+    auto* const weights = reinterpret_cast<Stored*>(to);
+    const index_t inputs = packed.group_inputs(), taps = packed.taps(), planes = packed.planes();
     for (index_t channel = 0; channel < packed.out_channels; ++channel) {
-        const index_t group = channel / packed.group_outputs(), column = channel % packed.group_outputs();
-        const index_t panel = column / columns, left = packed.group_stride - panel * columns;
-        const index_t panel_columns = left < columns ? left : columns;
-        Stored* const from = to + group * packed.group_weights() + panel * packed.panel_size();
-        const index_t groups_a_tap = round_up(packed.tap_depth(), depth) / depth;
+        const WeightPlaces places(packed, channel);
         for (index_t k = 0; k < inputs; ++k)
             for (index_t tap = 0; tap < taps; ++tap) {
-                const index_t t = packed.is_paired() ? 0 : packed.merges_row ? tap / width : tap;
-                const index_t d = (packed.is_paired() ? tap : packed.merges_row ? tap % width : 0) * inputs + k;
                 const index_t given = (channel * inputs + k) * taps + tap;
-                Stored* const group_at = from + (t * groups_a_tap + d / depth) * planes * panel_columns * depth;
-                Stored* const at = group_at + column % columns * depth + d % depth;
+                Stored* const at = weights + places.at(k, tap);
                 if (planes == 1) {
                     *at = stored_weight_at<Stored>(spec, given);
                 } else {
                     const std::int64_t code = weight_code(spec, given), low = ((code + 128) & 255) - 128;
                     at[0] = static_cast<Stored>(low);
-                    at[panel_columns * depth] = static_cast<Stored>((code - low) / 256);
+                    at[places.plane()] = static_cast<Stored>((code - low) / 256);
                 }
             }
     }
@@ -254,12 +253,14 @@ inline void write_tap_bias(const Conv2dSpec& spec, const PackedConv2d& packed, s
         }
 }
 
-template <class Stored>
-void write_operands(const Conv2dSpec& spec, const PackedConv2d& packed, std::byte* to) noexcept {
-    if (packed.is_depthwise)
-        write_depthwise_weights(spec, packed, reinterpret_cast<Stored*>(to));
-    else
-        write_weights(spec, packed, reinterpret_cast<Stored*>(to));
+inline void write_padding_row(const Conv2dSpec& spec, const PackedConv2d& packed, std::byte* to) noexcept {
+    for (index_t i = 0; i < padding_row_size(packed); ++i) {
+        if (packed.input_dtype == DType::int16) {
+            reinterpret_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(spec.input.zero_point());
+        } else {
+            reinterpret_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(spec.input.zero_point());
+        }
+    }
 }
 
 inline void write_channel(const PackedChannel& channel, const PackedConv2d& packed, const PackedParts& parts, int words,
@@ -278,6 +279,49 @@ inline void write_channel(const PackedChannel& channel, const PackedConv2d& pack
             parts.sumin_words[word * stride + at] = channel.sumin.words[static_cast<std::size_t>(word)];
 }
 
+/// Bytes of a described layer.
+inline index_t packed_bytes(const PackedConv2d& packed, std::int64_t zero_point) noexcept {
+    BufferCursor cursor;
+    place(packed, arith::words_of(packed.requantize), arith::sumin_words_of(packed.requantize),
+          tile_offset(packed, zero_point), cursor);
+    return cursor.used();
+}
+
+/// Writes a described layer into storage of packed_bytes(); all but its codes is then complete.
+///
+/// @param spec        its weights and the zero point of its input are read
+/// @param channel_of  gives the PackedChannel of an output channel
+template <class ChannelOf>
+void write_packed(const Conv2dSpec& spec, PackedConv2d& packed, Workspace storage,
+                  const ChannelOf& channel_of) noexcept {
+    const std::int32_t zero_point = spec.input.zero_point();
+    const int words = arith::words_of(packed.requantize), sumin_words = arith::sumin_words_of(packed.requantize);
+    std::memset(storage.data, 0, static_cast<std::size_t>(packed_bytes(packed, zero_point)));
+    BufferCursor cursor(storage.data, storage.size);
+    const std::int64_t offset = tile_offset(packed, zero_point);
+    const PackedParts parts = place(packed, words, sumin_words, offset, cursor);
+    for (index_t channel = 0; channel < spec.out_channels; ++channel)
+        write_channel(channel_of(channel), packed, parts, words, sumin_words, padded_index(packed, channel));
+    if (stored_weight(packed) == DType::int16)
+        write_weights<std::int16_t>(spec, packed, parts.weights);
+    else
+        write_weights<std::int8_t>(spec, packed, parts.weights);
+    if (needs_tap_bias(packed, offset)) {
+        write_tap_bias(spec, packed, offset, parts.tap_bias);
+        packed.tap_bias = parts.tap_bias;
+    }
+    if (padding_row_size(packed) > 0) {
+        write_padding_row(spec, packed, parts.padding_row);
+        packed.padding_row = parts.padding_row;
+    }
+    packed.weights = parts.weights;
+    packed.bias = parts.bias;
+    packed.words = parts.words;
+    packed.sumin_words = parts.sumin_words;
+    packed.scaled_is_small = is_scaled_small(packed);
+    packed.input_zero_point = zero_point;
+}
+
 }  // namespace detail
 
 /// Bytes of storage that pack_conv2d needs, at buffer_alignment; 0 for an operator, types, a window or channels that it
@@ -285,11 +329,7 @@ inline void write_channel(const PackedChannel& channel, const PackedConv2d& pack
 inline index_t packed_conv2d_size(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
     if (!detail::check_extents(spec).ok() || !detail::check_use(*rules.policy, spec).ok() || spec.input.count() < 1)
         return 0;
-    const PackedConv2d packed = detail::describe_packed(rules, spec);
-    BufferCursor cursor;
-    detail::place(packed, arith::words_of(packed.requantize), arith::sumin_words_of(packed.requantize),
-                  detail::tile_offset(packed, spec.input.zero_point()), cursor);
-    return cursor.used();
+    return detail::packed_bytes(detail::describe_packed(rules, spec), spec.input.zero_point());
 }
 
 /// Whether a layer needs sums of 64 bits: where the target widens int16 layers, and the proven worst case of a channel
@@ -325,34 +365,8 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     for (index_t channel = 0; channel < spec.out_channels; ++channel)
         if (const auto checked = detail::make_channel(rules, spec, packed, channel); !checked) return checked.status();
 
-    const int words = arith::words_of(packed.requantize), sumin_words = arith::sumin_words_of(packed.requantize);
-    std::memset(storage.data, 0, static_cast<std::size_t>(bytes));
-    BufferCursor cursor(storage.data, storage.size);
-    const std::int64_t offset = detail::tile_offset(packed, spec.input.zero_point());
-    const detail::PackedParts parts = detail::place(packed, words, sumin_words, offset, cursor);
-    for (index_t channel = 0; channel < spec.out_channels; ++channel) {
-        const auto made = detail::make_channel(rules, spec, packed, channel);
-        detail::write_channel(made.value(), packed, parts, words, sumin_words, detail::padded_index(packed, channel));
-    }
-    if (detail::stored_weight(packed) == DType::int16)
-        detail::write_operands<std::int16_t>(spec, packed, parts.weights);
-    else
-        detail::write_operands<std::int8_t>(spec, packed, parts.weights);
-    if (detail::needs_tap_bias(packed, offset)) {
-        detail::write_tap_bias(spec, packed, offset, parts.tap_bias);
-        packed.tap_bias = parts.tap_bias;
-    }
-    if (detail::padding_row_size(packed) > 0) {
-        detail::write_padding_row(spec, packed, parts.padding_row);
-        packed.padding_row = parts.padding_row;
-    }
-
-    packed.weights = parts.weights;
-    packed.bias = parts.bias;
-    packed.words = parts.words;
-    packed.sumin_words = parts.sumin_words;
-    packed.scaled_is_small = detail::is_scaled_small(packed);
-    packed.input_zero_point = spec.input.zero_point();
+    detail::write_packed(spec, packed, storage,
+                         [&](index_t channel) { return detail::make_channel(rules, spec, packed, channel).value(); });
     if (spec.output_dtype == DType::int32) {
         packed.codes.lowest = spec.activation == Activation::none ? INT32_MIN : 0;
         packed.codes.highest = INT32_MAX;

@@ -115,7 +115,7 @@ inline Result<PackedConv2d> pack_float_conv2d(const FloatPacking& packing, const
     std::memset(storage.data, 0, static_cast<std::size_t>(bytes));
     BufferCursor cursor(storage.data, storage.size);
     const detail::PackedParts parts = detail::place(packed, 0, 0, 0, cursor);
-    detail::write_operands<float>(shared, packed, parts.weights);
+    detail::write_weights<float>(shared, packed, parts.weights);
     for (index_t channel = 0; spec.bias != nullptr && channel < spec.out_channels; ++channel)
         reinterpret_cast<float*>(parts.bias)[detail::padded_index(packed, channel)] = spec.bias[channel];
     packed.weights = parts.weights;

@@ -26,12 +26,19 @@ struct PackingRules {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+/// @param policy  null where only the backend matters
+template <class Backend> constexpr PackingRules packing_rules_of(const arith::PolicyRecord* policy) noexcept {
+    return {policy,
+            Backend::int8_packing,
+            Backend::int16_packing,
+            Backend::wide_packing,
+            Backend::depthwise_int8_packing,
+            Backend::depthwise_int16_packing};
+}
+
 template <class TargetType, class Backend>
 requires arith::Target<TargetType>
-constexpr PackingRules packing_rules() noexcept {
-    return {&TargetType::policy,   Backend::int8_packing,           Backend::int16_packing,
-            Backend::wide_packing, Backend::depthwise_int8_packing, Backend::depthwise_int16_packing};
-}
+constexpr PackingRules packing_rules() noexcept { return packing_rules_of<Backend>(&TargetType::policy); }
 
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
