@@ -11,6 +11,10 @@
 #include "intq/deploy/generate_cpp.hpp"
 #include "intq/deploy/header_program.hpp"
 
+// Packed for the kernels of another machine.
+#include "intq/deploy/board_cpus.hpp"
+#include "intq/deploy/pack_program.hpp"
+
 // The contents of the arena over time.
 #include "intq/deploy/memory_report.hpp"
 

@@ -44,7 +44,9 @@ inline constexpr index_t most_patterns = 4096;
 ///
 /// @param inputs    one for each input of the program, (N, …) with the same N; none where patterns are enough
 /// @param patterns  runs in which each instruction has a pattern for its operands; see runtime::write_pattern()
-/// @throws Error for inputs that the program does not take, and patterns that are not 0 to most_patterns
+/// @throws Error for inputs that the program does not take, patterns that are not 0 to most_patterns, and a program
+/// that
+///         is packed for another machine
 GoldenRecord record_golden_runs(const program::OwnedProgram& program, std::span<const Tensor> inputs,
                                 index_t patterns = default_patterns);
 
@@ -60,7 +62,7 @@ GoldenRecord copy_golden_runs(const runtime::GoldenRuns& golden, const runtime::
 /// The bytes of a program file.
 ///
 /// @param table   the kernels that the program was packed for
-/// @param golden  of record_golden_runs(), or empty
+/// @param golden  of record_golden_runs(), or empty; repeated here where the kernels run here
 /// @throws Error  for a program that check_program() refuses, golden runs of another program, and on a machine that is
 ///                not little-endian
 ///
@@ -251,10 +253,10 @@ INTQ_INLINE void put_tables(FileParts& parts, const runtime::Program& program, c
     for (const runtime::Instruction& instruction : program.instructions) parts.instruction(instruction, context);
 }
 
-/// Repeats the runs: a board could not tell whether a difference is its own fault.
+/// Repeats the runs, where the kernels run here: a board could not tell whether a difference is its own fault.
 INTQ_INLINE void check_golden(const runtime::Program& program, const kernels::KernelTable& table,
                               const runtime::GoldenRuns& golden) {
-    if (golden.runs() == 0) return;
+    if (golden.runs() == 0 || !table.runs()) return;
     const program::AlignedBytes arena(program.arena_size);
     const runtime::Difference found = runtime::self_test(program, golden, table, arena.data());
     if (found.is_none()) return;
@@ -334,6 +336,7 @@ INTQ_INLINE GoldenRecord record_golden_runs(const program::OwnedProgram& owned, 
 
 INTQ_INLINE GoldenRecord record_golden_runs(const runtime::Program& program, const kernels::KernelTable& table,
                                             std::span<const Tensor> inputs, index_t patterns) {
+    program::require_kernels(table);
     const std::vector<Tensor> rows = inputs.empty() ? std::vector<Tensor>() : detail::rows_of(program, inputs);
     const auto append = [](std::vector<std::byte>& to, const void* from, index_t bytes) {
         const auto* const first = static_cast<const std::byte*>(from);

@@ -108,7 +108,9 @@ public:
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
     /// @param hook    called after every instruction of every batch, by the thread that runs; it must not throw
     /// @return one tensor of N samples for each output, logical order, row_major
-    /// @throws Error for other inputs, and for codes outside bounds that were stated for a tensor, which it names
+    /// @throws Error for other inputs, for codes outside bounds that were stated for a tensor, which it names, and for
+    /// a
+    ///         program that is packed for another machine
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.
@@ -122,6 +124,9 @@ private:
     const kernels::KernelTable* table_;
     mutable ArenaPool arenas_;
 };
+
+/// Throws for a table that describes the kernels of another machine.
+void require_kernels(const kernels::KernelTable& table);
 
 /// The number of samples N of inputs (N, …), one for each input of a program.
 ///
@@ -161,6 +166,12 @@ INTQ_INLINE Shape with_batch(Shape shape, index_t batch) {
 
 }  // namespace detail
 
+INTQ_INLINE void require_kernels(const kernels::KernelTable& table) {
+    if (!table.runs())
+        throw Error(std::string("the program is packed for ") + table.backend +
+                    ", whose kernels do not run here; deploy::pack_program() packs it for others");
+}
+
 INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs) {
     if (inputs.size() != program.inputs.size())
         throw Error("the program takes " + std::to_string(program.inputs.size()) + " inputs, given " +
@@ -182,6 +193,7 @@ INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<cons
 
 INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, const Executor& executor,
                                                   runtime::InstructionHook hook) const {
+    require_kernels(*table_);
     const index_t total = check_inputs(program_, inputs);
     std::vector<Tensor> rows, results;
     for (const Tensor& input : inputs) {

@@ -124,6 +124,13 @@ private:
     std::unique_ptr<ProgramStorage> storage_;
 };
 
+/// Plans the memory of a program whose tables are complete, and checks the whole.
+///
+/// @param table  must outlive the program
+/// @throws Error naming what check_program() refuses
+std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramStorage> storage, index_t max_batch,
+                                           const kernels::KernelTable& table);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
 
@@ -221,19 +228,24 @@ INTQ_INLINE std::int32_t ProgramBuilder::change_layout(std::int32_t x, Layout la
     return push(OpKind::layout_change, {x}, tensor(in.dtype, in.shape, in.qparams, layer, layout), nullptr, layer);
 }
 
+INTQ_INLINE std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramStorage> storage, index_t max_batch,
+                                                       const kernels::KernelTable& table) {
+    runtime::Program program;
+    program.instructions = storage->instructions;
+    program.tensors = storage->tensors;
+    program.operands = storage->operands;
+    program.inputs = storage->inputs;
+    program.outputs = storage->outputs;
+    program.max_batch = max_batch;
+    place_in_arena(program, storage->tensors, table);
+    throw_if_failed(runtime::check_program(program, table), "the lowered program");
+    return std::make_shared<OwnedProgram>(std::move(storage), program, table);
+}
+
 INTQ_INLINE std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int32_t> outputs) {
     storage_->outputs = std::move(outputs);
     if (storage_->outputs.empty()) throw Error("a program needs an output");
-    runtime::Program program;
-    program.instructions = storage_->instructions;
-    program.tensors = storage_->tensors;
-    program.operands = storage_->operands;
-    program.inputs = storage_->inputs;
-    program.outputs = storage_->outputs;
-    program.max_batch = max_batch_;
-    place_in_arena(program, storage_->tensors, *table_);
-    throw_if_failed(runtime::check_program(program, *table_), "the lowered program");
-    return std::make_shared<OwnedProgram>(std::move(storage_), program, *table_);
+    return plan_program(std::move(storage_), max_batch_, *table_);
 }
 
 INTQ_INLINE ProgramBuilder::ProgramBuilder(const kernels::KernelTable& table, index_t max_batch)

@@ -182,6 +182,7 @@ inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
     ConvGeometry of_batch{};
     if (given.batch != call.batch) of_batch = geometry_of(call);
     const ConvGeometry& geometry = given.batch == call.batch ? given : of_batch;
+    INTQ_ASSERT(call.table.runs() && "the table describes the kernels of another machine");
     const void* const x = call.table.stage(packed, geometry, call.x_data(), call.workspace, *call.executor);
     const ConvRow* const row = find_conv(call.table, packed);
     INTQ_ASSERT(row != nullptr);

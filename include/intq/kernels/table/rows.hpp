@@ -23,7 +23,8 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// The kernels of one target and backend, by family, and the rules of packing for them.
+/// The kernels of one target and backend, by family, and the rules of packing for them. Without `stage` it describes
+/// the kernels of another machine: what they take, to lower, check and write a program for them.
 ///
 /// Constant; any number of threads may use one.
 struct KernelTable {
@@ -45,6 +46,8 @@ struct KernelTable {
     const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
 
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
+    /// Whether its kernels run here.
+    INTQ_ALWAYS_INLINE constexpr bool runs() const noexcept { return stage != nullptr; }
 };
 
 /// Calls visit(name, member) for each family of rows of a KernelTable: its name and the pointer to the member.

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+//
+// The CPUs of boards by name, each with the backend that runs its programs fastest. Layer: deploy.
+#ifndef INTQ_DEPLOY_BOARD_CPUS_HPP
+#define INTQ_DEPLOY_BOARD_CPUS_HPP
+
+#include <string_view>
+
+#include "intq/kernels/packing/packing_table.hpp"
+
+namespace intq::deploy {
+inline namespace INTQ_HOSTED_ABI {
+
+/// A CPU, named as the compiler's -mcpu names it.
+struct BoardCpu {
+    const char* name;
+    const char* backend;
+};
+
+/// A Cortex-M33 that was built without the DSP extension takes scalar, as Cortex-M3 does.
+inline constexpr BoardCpu board_cpus[] = {
+    {"cortex-m0plus", "scalar"}, {"cortex-m3", "scalar"}, {"cortex-m4", "dsp"},  {"cortex-m7", "dsp"},
+    {"cortex-m33", "dsp"},       {"cortex-m55", "dsp"},   {"cortex-m85", "dsp"},
+};
+
+/// The row of a name; null for one that the table does not have.
+constexpr const BoardCpu* find_board_cpu(std::string_view name) noexcept {
+    for (const BoardCpu& cpu : board_cpus)
+        if (name == cpu.name) return &cpu;
+    return nullptr;
+}
+
+namespace detail {
+
+constexpr bool have_backends() noexcept {
+    for (const BoardCpu& cpu : board_cpus)
+        if (kernels::find_packing(cpu.backend) == nullptr) return false;
+    return true;
+}
+static_assert(have_backends(), "a row of board_cpus names no backend of simd/base/backends.hpp");
+
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::deploy
+
+#endif  // INTQ_DEPLOY_BOARD_CPUS_HPP
