@@ -141,6 +141,7 @@ void check_model(Checker& checker, const HostileFile& file) {
     checker.expect({1}, {"compare", "sound.onnx", name, "--data", "x.npy"});
     checker.expect({1}, {"run", name, "--data", "x.npy", "-o", "out.npy"});
     checker.expect({1}, {"codegen", name, "-o", "out.hpp"});
+    checker.expect({1}, {"pack", name, "--cpu", "cortex-m4", "-o", "out.intq"});
 }
 
 /// A program, or what says that it is one.
@@ -270,6 +271,11 @@ int main(int argc, char** argv) try {
     const std::vector<std::byte> sound = io::read_file(folder + "/sound.intq");
     check_all(test::damaged("program", ".intq", sound, 3), as_program);
     check_all({test::other_weights(sound), {"magic.intq", {sound.begin(), sound.begin() + 8}}}, as_program);
+    // Packed for a machine that this one is not.
+    checker.expect({0}, {"pack", "sound.intq", "--cpu", "cortex-m4", "-o", "board.intq"});
+    const std::vector<std::byte> board = io::read_file(folder + "/board.intq");
+    check_all(test::damaged("board", ".intq", board, 3), as_program);
+    check_all({test::other_weights(board)}, as_program);
     const std::vector<std::byte> codes = io::read_file(tflite + "/convolutions_int8.tflite");
     check_all(test::damaged("codes", ".tflite", codes, 4), as_program);
     check_all({{"empty.tflite", {}}}, as_program);

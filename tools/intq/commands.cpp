@@ -8,6 +8,7 @@ namespace intq_tool {
 void add_commands(CLI::App& app, Action& action) {
     add_quantize(app, action);
     add_codegen(app, action);
+    add_pack(app, action);
     add_run(app, action);
     add_check(app, action);
     add_compare(app, action);

@@ -38,6 +38,43 @@ const kernels::KernelTable& find_table(const std::string& target, const std::str
                 " that this CPU runs; its backends: " + names);
 }
 
+bool runs_here(const std::string& backend) {
+    const std::vector<program::BackendTables> tables = program::runnable_tables();
+    return std::any_of(tables.begin(), tables.end(), [&](const auto& each) { return each.name == backend; });
+}
+
+void PackingOptions::add_to(CLI::App& command, const std::string& otherwise) {
+    std::vector<std::string> cpus;
+    for (const deploy::BoardCpu& row : deploy::board_cpus) cpus.emplace_back(row.name);
+    auto* by_name =
+        command
+            .add_option("--backend", backend,
+                        "pack the weights for these kernels" + (otherwise.empty() ? "" : "; default: " + otherwise))
+            ->option_text("NAME");
+    command
+        .add_option("--cpu", cpu,
+                    "pack the weights for the best kernels of a board's CPU: " + CLI::detail::join(cpus, ", "))
+        ->check(CLI::IsMember(cpus))
+        ->excludes(by_name)
+        ->option_text("NAME");
+}
+
+std::string PackingOptions::backend_or(const std::string& otherwise) const {
+    if (const deploy::BoardCpu* const row = deploy::find_board_cpu(cpu)) return row->backend;
+    if (!backend.empty() && kernels::find_packing(backend.c_str()) == nullptr)
+        deploy::describe_kernels(find_table("fp32"), backend);  // throws, with the names that there are
+    return backend.empty() ? otherwise : backend;
+}
+
+std::shared_ptr<program::OwnedProgram> packed_for(std::shared_ptr<program::OwnedProgram> program,
+                                                  const std::string& backend) {
+    const kernels::KernelTable& table = program->table();
+    if (table.backend == backend) return program;
+    if (runs_here(backend))
+        return deploy::pack_program(program->program(), table, find_table(table.policy().name, backend));
+    return deploy::pack_program(program->program(), table, deploy::describe_kernels(table, backend));
+}
+
 // --- models ---------------------------------------------------------------------------------------------------------
 
 bool is_program_file(const std::string& path) {

@@ -96,6 +96,28 @@ std::vector<std::string> target_names();
 /// The kernels of a target on a backend; on the best that this CPU runs for an empty name.
 const intq::kernels::KernelTable& find_table(const std::string& target, const std::string& backend = {});
 
+/// The machine that a program is packed for.
+struct PackingOptions {
+    std::string backend, cpu;
+
+    /// --backend and --cpu, which exclude each other.
+    ///
+    /// @param otherwise  says what holds without them; empty: one of both is needed
+    void add_to(CLI::App& command, const std::string& otherwise);
+    bool is_given() const { return !backend.empty() || !cpu.empty(); }
+    /// The backend that the options name; `otherwise` where they name none.
+    ///
+    /// @throws Error for a name that is no backend's
+    std::string backend_or(const std::string& otherwise) const;
+};
+/// Whether this program holds the kernels of a backend, and this CPU executes them.
+bool runs_here(const std::string& backend);
+/// A program packed for a backend: itself where it is.
+///
+/// @param backend  of simd/base/backends.hpp
+std::shared_ptr<intq::program::OwnedProgram> packed_for(std::shared_ptr<intq::program::OwnedProgram> program,
+                                                        const std::string& backend);
+
 /// An ONNX model with stubs at its inputs and outputs, and what its file says of them.
 struct FloatModel {
     std::shared_ptr<intq::graph::GraphModule> module;
@@ -129,6 +151,13 @@ struct ProgramFile {
     intq::runtime::GoldenRuns golden{};  // they live as long as the program
     const intq::kernels::KernelTable* table = nullptr;
     std::vector<std::string> names_of_outputs{};  // in the model that it was made of; empty: those of the program
+    /// Of a file that is packed for kernels which do not run here: its program, of which `lowered` is a copy for
+    /// kernels that do, and what it is packed for. Null for others.
+    std::shared_ptr<intq::program::OwnedProgram> of_board{};
+    std::shared_ptr<const intq::kernels::KernelTable> board{};
+
+    /// The program as its file holds it.
+    const intq::program::OwnedProgram& as_written() const { return of_board ? *of_board : lowered.program(); }
 
     std::vector<InputInfo> inputs() const;
     /// Names of its outputs; of several with one name, the later ones get a number.
@@ -158,7 +187,8 @@ void require_self_test(const std::string& path, const ProgramFile& file);
 /// What a self test says: "passed", or where it fails.
 std::string self_test(const ProgramFile& file);
 bool passes_self_test(const ProgramFile& file);
-/// A program file with the best kernels of this CPU that read it, or those of one backend.
+/// A program file with the best kernels of this CPU that read it, or those of one backend. Where none reads it, a copy
+/// of its program is packed for them.
 ProgramFile read_program_file(const std::string& path, const std::string& backend = {});
 /// A program file, a quantized ONNX model, which is lowered for fp32, or a TFLite model.
 ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice);
@@ -242,6 +272,7 @@ void add_check(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
 void add_profile(CLI::App& app, Action& action);
 void add_codegen(CLI::App& app, Action& action);
+void add_pack(CLI::App& app, Action& action);
 void add_info(CLI::App& app, Action& action);
 void add_targets(CLI::App& app, Action& action);
 /// All that the program has.

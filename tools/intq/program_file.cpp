@@ -108,21 +108,42 @@ std::pair<std::string, std::string> names_of_file(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+/// A program file for kernels of another order of weights: read as it is, and packed for them.
+ProgramFile read_for_other_kernels(const std::string& path, const kernels::KernelTable& table,
+                                   const std::string& packed_for) {
+    const auto board = std::make_shared<const kernels::KernelTable>(deploy::describe_kernels(table, packed_for));
+    const deploy::ProgramOfFile file = deploy::read_program(path, *board);
+    require_proportion(path, file.program->program());
+    ProgramFile made{LoweredModel(deploy::pack_program(file.program->program(), *board, table), nullptr), file.golden,
+                     &table};
+    made.of_board = file.program;
+    made.board = board;
+    return made;
+}
+
+}  // namespace
+
 ProgramFile read_program_file(const std::string& path, const std::string& backend) {
-    const auto [target, packed_for] = names_of_file(path);
+    const auto [target, made_for] = names_of_file(path);
     std::string reason, reason_of_others;
+    const kernels::KernelTable* best = nullptr;
     for (const program::BackendTables& tables : program::runnable_tables()) {
         if (!backend.empty() && tables.name != backend) continue;
         for (const kernels::KernelTable* table : tables.tables) try {
                 if (target != table->policy().name) continue;
+                if (best == nullptr) best = table;
                 deploy::ProgramOfFile file = deploy::read_program(path, *table);
                 require_proportion(path, file.program->program());
                 return {LoweredModel(std::move(file.program), nullptr), file.golden, table};
             } catch (const Error& error) {
                 // What is wrong with the file is said by the kernels that it was made for.
-                (tables.name == packed_for ? reason : reason_of_others) = error.what();
+                (tables.name == made_for ? reason : reason_of_others) = error.what();
             }
     }
+    const bool is_foreign = best != nullptr && kernels::find_packing(made_for.c_str()) != nullptr;
+    if (is_foreign && reason.empty()) return read_for_other_kernels(path, *best, made_for);
     if (reason.empty()) reason = reason_of_others;
     const std::string kernels = backend.empty() ? "" : " and the backend " + backend;
     throw Error(reason.empty() ? path + ": this program has no kernels for the target " + target + kernels : reason);

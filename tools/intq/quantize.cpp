@@ -23,7 +23,8 @@ constexpr index_t measured_batch = 16;
 // --- quantize -------------------------------------------------------------------------------------------------------
 
 struct Options {
-    std::string model, backend, memory_drawing;
+    std::string model, memory_drawing;
+    PackingOptions packing;
     EmitOptions emit;
     DataOptions data;
     QuantizeOptions quantize;
@@ -38,10 +39,11 @@ struct Options {
                  image_layout == "hwc" ? Layout::channels_last : Layout::row_major}};
     }
 
-    /// Firmware is written for another machine, so a header is for `scalar` unless a backend is named.
-    const kernels::KernelTable& table() const {
-        return quantize.table(backend.empty() && (is_portable || emit.is("header")) ? "scalar" : backend);
-    }
+    /// What the program is packed for; empty: the best of this CPU. Firmware is written for another machine, so a
+    /// header is for `scalar` unless a backend is named.
+    std::string packed_for() const { return packing.backend_or(is_portable || emit.is("header") ? "scalar" : ""); }
+    /// The kernels that run here.
+    const kernels::KernelTable& table() const { return quantize.table(runs_here(packed_for()) ? packed_for() : ""); }
 };
 
 template <class Predicate> bool all_values(const Tensor& tensor, Predicate is_so) {
@@ -94,23 +96,27 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
         throw Error(options.model,
                     "its last operators stay in float, and a program holds integers alone; `intq check` names those "
                     "that --float does not");
-    const program::OwnedProgram& program = lowered.program();
-    const deploy::MemoryReport memory = deploy::memory_report(program.program(), table);
-    report.text("packed for", table.backend);
-    report.count("instructions", static_cast<long long>(program.program().instructions.size()));
-    report.flash(program.program(), table);
-    report.count("arena", program.arena_bytes(), "bytes");
+    const std::string backend = options.packed_for().empty() ? table.backend : options.packed_for();
+    const auto packed = packed_for(lowered.shared_program(), backend);
+    const runtime::Program& program = packed->program();
+    const deploy::MemoryReport memory = deploy::memory_report(program, packed->table());
+    report.text("packed for", backend);
+    report.count("instructions", static_cast<long long>(program.instructions.size()));
+    report.flash(program, packed->table());
+    report.count("arena", packed->arena_bytes(), "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
     report_sqnr(options, report, names, expected, lowered.run(samples));
-    const deploy::GoldenRecord golden = deploy::record_golden_runs(program, first_of(samples, options.golden));
+    const deploy::GoldenRecord golden =
+        deploy::record_golden_runs(lowered.program(), first_of(samples, options.golden));
     if (!options.emit.is("json")) report.count("golden runs", golden.count);
     // The drawing first: where it cannot be written, there is no program either.
     if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
-    write_program(options.emit, program.program(), table, golden);
+    write_program(options.emit, program, packed->table(), golden);
 }
 
 int quantize(const Options& options) {
+    options.packed_for();  // a wrong name is said before the long work
     std::vector<std::string> inputs = options.data.paths();
     inputs.insert(inputs.end(), {options.model, options.quantize.costs, options.quantize.sensitive_operators});
     require_writable(options.emit.output, inputs);
@@ -153,7 +159,8 @@ int quantize(const Options& options) {
 void resolve(Options& options, const CLI::App& command) {
     options.emit.resolve(command);
     if (options.emit.is("onnx"))
-        for (const char* option : {"--backend", "--portable", "--batch", "--golden", "--memory-svg", "--image-input"})
+        for (const char* option :
+             {"--backend", "--cpu", "--portable", "--batch", "--golden", "--memory-svg", "--image-input"})
             if (command.count(option) > 0) throw CLI::ValidationError(option, "an ONNX model holds no program");
     if (options.emit.is("header") && options.batch != 1)
         throw CLI::ValidationError("--batch", "a header is generated for one sample at a time");
@@ -164,7 +171,8 @@ void resolve(Options& options, const CLI::App& command) {
 // --- codegen --------------------------------------------------------------------------------------------------------
 
 struct CodegenOptions {
-    std::string program, target, backend = "scalar";
+    std::string program, target;
+    PackingOptions packing;
     std::vector<std::string> bounds;
     EmitOptions emit;
     DataOptions data;
@@ -172,23 +180,18 @@ struct CodegenOptions {
     bool is_json = false;
 };
 
-/// The program, for kernels that a board has.
-ProgramFile read_for_board(const CodegenOptions& options) {
-    try {
-        return read_runnable(options.program, {options.backend, options.target, 1, options.bounds});
-    } catch (const Error& error) {
-        if (!is_program_file(options.program)) throw;
-        throw Error(std::string(error.what()) +
-                    "; `intq quantize --portable` packs for scalar, and --backend names the kernels of another board");
-    }
-}
-
 int codegen(const CodegenOptions& options) {
     std::vector<std::string> inputs = options.data.paths();
     inputs.push_back(options.program);
     require_writable(options.emit.output, inputs);
-    const ProgramFile file = read_for_board(options);
+    const std::string backend = options.packing.backend_or("scalar");
+    // A file is packed for one backend; a model is lowered for the kernels that are asked for, where they run here.
+    const bool is_file = is_program_file(options.program);
+    const ProgramFile file = read_runnable(
+        options.program, {is_file || !runs_here(backend) ? "" : backend, options.target, 1, options.bounds});
+    if (is_file) require_self_test(options.program, file);
     const program::OwnedProgram& program = file.lowered.program();
+    const auto packed = packed_for(file.lowered.shared_program(), backend);
     if (options.emit.is("header") && program.program().max_batch != 1)
         throw Error(options.program, "one run of it holds up to " + std::to_string(program.program().max_batch) +
                                          " samples, and a header is generated for one: write the program with `intq "
@@ -196,16 +199,16 @@ int codegen(const CodegenOptions& options) {
     deploy::GoldenRecord golden = deploy::copy_golden_runs(file.golden, program.program());
     if (options.data.is_given()) {
         golden = deploy::record_golden_runs(program, first_of(options.data.read_for(file), options.golden));
-    } else if (!is_program_file(options.program)) {
+    } else if (!is_file) {
         golden = deploy::record_golden_runs(program, {});  // on patterns
     }
-    write_program(options.emit, program.program(), *file.table, golden);
+    write_program(options.emit, packed->program(), packed->table(), golden);
     Report report(options.is_json);
     report.text("written", options.emit.output);
     report.text("form", options.emit.kind);
     report.text("target", file.table->policy().name);
-    report.text("backend", file.table->backend);
-    report.count("arena", program.arena_bytes(), "bytes");
+    report.text("backend", backend);
+    report.count("arena", packed->arena_bytes(), "bytes");
     report.count("golden runs", golden.count);
     report.print();
     return 0;
@@ -231,11 +234,8 @@ void add_quantize(CLI::App& app, Action& action) {
         ->option_text("COUNT");
     auto* portable = command->add_flag("--portable", options->is_portable,
                                        "pack the weights for `scalar`, which every build has, as a header does");
-    command
-        ->add_option("--backend", options->backend,
-                     "pack the weights for these kernels; default: the best of this CPU, and scalar for a header")
-        ->excludes(portable)
-        ->option_text("NAME");
+    options->packing.add_to(*command, "the best of this CPU, and scalar for a header");
+    for (const char* other : {"--backend", "--cpu"}) portable->excludes(command->get_option(other));
     command->add_option("--memory-svg", options->memory_drawing, "also draw what the arena holds")->option_text("FILE");
     command
         ->add_option("--image-input", options->image_layout,
@@ -244,8 +244,9 @@ void add_quantize(CLI::App& app, Action& action) {
         ->check(CLI::IsMember({"chw", "hwc"}))
         ->option_text("LAYOUT");
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output",
-                  {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--memory-svg", "--image-input"});
+    group_options(
+        *command, "Output",
+        {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--cpu", "--memory-svg", "--image-input"});
     add_examples(*command,
                  {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
                   "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",
@@ -264,19 +265,16 @@ void add_codegen(CLI::App& app, Action& action) {
     command->add_option("program", options->program, runnable_help)->required()->option_text("PROGRAM");
     options->emit.add_header_options(*command);
     add_tflite_options(*command, options->target, options->bounds);
-    command
-        ->add_option("--backend", options->backend,
-                     "kernels that the file was packed for and that the board has; default: scalar")
-        ->option_text("NAME");
+    options->packing.add_to(*command, "scalar");
     options->data.add_to(*command, "samples of the golden runs, in place of the file's", false);
     command->add_option("--golden", options->golden, "runs of --data that the output holds; default: 1")
         ->check(CLI::Range(0, 1024))
         ->needs(command->get_option("--data"))
         ->option_text("COUNT");
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output", {"--backend", "--golden", "--target", "--bounds"});
+    group_options(*command, "Output", {"--backend", "--cpu", "--golden", "--target", "--bounds"});
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
-                            "intq codegen model.intq --name model --single-file -o model.hpp",
+                            "intq codegen model.intq --cpu cortex-m4 --single-file -o model.hpp",
                             "intq codegen model.tflite --target tflite -o model.hpp"});
     command->callback([options, command, &action] {
         const std::string extension = std::filesystem::path(options->emit.output).extension().string();

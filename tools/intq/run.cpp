@@ -72,12 +72,13 @@ std::string describe_end(const runtime::ProgramTensor& tensor) {
 
 /// @throws Error where the self test fails, after all that there is to say
 int describe_program(const InfoOptions& options, const ProgramFile& file, Report& report) {
-    const kernels::KernelTable* table = file.table;
-    const runtime::Program& program = file.lowered.program().program();
+    const runtime::Program& program = file.as_written().program();
+    const kernels::KernelTable* table = &file.as_written().table();
     const deploy::MemoryReport memory = deploy::memory_report(program, *table);
     if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
     report.text("target", table->policy().name);
-    report.text("runs on", table->backend);
+    if (file.of_board) report.text("packed for", table->backend);
+    report.text("runs on", file.table->backend);
     for (const auto& [what, list] : {std::pair{"input", program.inputs}, {"output", program.outputs}})
         for (const std::int32_t index : list) report.text(what, describe_end(program.tensor(index)));
     report.count("largest batch", program.max_batch);
