@@ -32,6 +32,13 @@ template <class T> INTQ_ALWAYS_INLINE constexpr T value_barrier(T value) noexcep
         asm("" : "+w"(value));
 #elif defined(__riscv_flen) && __riscv_flen >= 64
         asm("" : "+f"(value));
+#elif defined(__ARM_FP) && !defined(__aarch64__) && (__ARM_FP & 12) == 12
+        asm("" : "+w"(value));
+#elif defined(__ARM_FP) && !defined(__aarch64__) && (__ARM_FP & 4) != 0
+        if constexpr (sizeof(value) == 4)
+            asm("" : "+t"(value));
+        else
+            asm("" : "+r"(value));
 #elif defined(__wasm__)
         asm("" : "+r"(value));
 #else
