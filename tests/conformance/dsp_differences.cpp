@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Random convolutions of every kind and sums on simd::dsp and on simd::scalar, in one program on one board: windows of
-// 1×1 to 7×7, strides, dilations, padding, groups, depthwise layers, zero points, bounds, tails of every tile.
-// It prints how many there were, how many took the short form of double rounding, and a checksum of their bytes; a
-// difference by itself. A host prints the same with the instructions in C++ (INTQ_EMULATES_DSP).
+// Random convolutions of every kind, sums, averages and quantized reals on simd::dsp and on simd::scalar, in one
+// program on one board: windows of 1×1 to 7×7, strides, dilations, padding, groups, depthwise layers, zero points,
+// bounds, tails of every tile. It prints how many there were, how many took the short form of double rounding, and a
+// checksum of their bytes; a difference by itself. A host prints the same with the instructions in C++
+// (INTQ_EMULATES_DSP).
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -21,7 +22,7 @@ std::int8_t weights[most_bytes];
 float scales[256];
 std::int64_t bias[256];
 std::uint32_t sum = 0;
-int layers = 0, short_layers = 0, sums = 0, short_sums = 0, refused = 0, differences = 0;
+int layers = 0, short_layers = 0, sums = 0, short_sums = 0, averages = 0, runs = 0, refused = 0, differences = 0;
 
 class Draw {
 public:
@@ -129,6 +130,13 @@ template <class Target> void compare(Draw& draw) {
                     static_cast<int>(spec.groups), static_cast<int>(drawn.in.height), static_cast<int>(drawn.in.width));
 }
 
+/// Compares all bytes, and adds the first `count` to the checksum.
+void compare_bytes(index_t count, const char* what, int number) {
+    sum = crc32(std::as_bytes(std::span(y[0], static_cast<std::size_t>(count))), sum);
+    if (std::memcmp(y[0], y[1], sizeof y[0]) == 0) return;
+    if (++differences <= 5) std::printf("different: %s %d of %d codes\n", what, number, static_cast<int>(count));
+}
+
 /// A sum of two runs of codes.
 void compare_sum(Draw& draw) {
     using Rule = arith::fixed_point<arith::double_rounding>;
@@ -154,9 +162,59 @@ void compare_sum(Draw& draw) {
     kernels::add_codes<simd::dsp, Rule, std::int8_t>({&*params, x, x + count, y[1], count, &serial});
     ++sums;
     short_sums += kernels::has_short_sum(*params);
-    sum = crc32(std::as_bytes(std::span(y[0], static_cast<std::size_t>(count))), sum);
-    if (std::memcmp(y[0], y[1], sizeof y[0]) == 0) return;
-    if (++differences <= 5) std::printf("different: sum %d of %d codes\n", sums, static_cast<int>(count));
+    compare_bytes(count, "sum", sums);
+}
+
+/// Averages of windows and of whole images.
+template <class Target> void compare_average(Draw& draw) {
+    Window2d window;
+    const Size2d in{draw.between(1, 20), draw.between(1, 20)};
+    window.kernel = draw.one_in(2) ? in : Size2d{draw.between(1, 3), draw.between(1, 3)};
+    window.stride = {draw.between(1, 2), draw.between(1, 2)};
+    const index_t channels = draw.between(1, 30), batch = draw.between(1, 2),
+                  cells = window.kernel.height * window.kernel.width;
+    const auto geometry = kernels::make_conv2d_geometry(window, batch, in);
+    const arith::CodesOf codes_in{0.05f, draw.between(-128, 127), DType::int8};
+    const arith::CodesOf codes_out{draw.one_in(2) ? 0.05f : 0.001f * static_cast<float>(draw.between(20, 90)),
+                                   draw.one_in(2) ? codes_in.zero_point : draw.between(-128, 127), DType::int8};
+    arith::OutputCodes codes{};
+    codes.zero_point = codes_out.zero_point;
+    if (draw.one_in(3)) codes.lowest = draw.between(-128, 0);
+    const auto params =
+        arith::make_average(Target::policy, codes_in, codes_out, codes, cells, PoolDivisor::valid_cells, false);
+    if (!params || !geometry) {
+        ++refused;
+        return;
+    }
+    for (index_t i = 0; i < batch * geometry->in_pixels() * channels; ++i) x[i] = draw.code();
+    std::memset(y, 0x77, sizeof y);
+    kernels::PoolCall call{&window, &*params, x, y[0], batch, channels, in, geometry->out, &serial};
+    kernels::avg_pool2d_codes<Target, simd::scalar, std::int8_t>(call);
+    call.y = y[1];
+    kernels::avg_pool2d_codes<Target, simd::dsp, std::int8_t>(call);
+    ++averages;
+    compare_bytes(batch * geometry->out_pixels() * channels, "average", averages);
+}
+
+/// Codes of reals: ties, the ends of the codes, numbers that are none.
+void compare_quantized(Draw& draw) {
+    static float reals[256];
+    const index_t count = draw.between(1, 256);
+    const float scale = 0.001f * static_cast<float>(draw.between(1, 1000));
+    const float specials[] = {
+        __builtin_nanf(""), __builtin_inff(), -__builtin_inff(), 0.0f, -0.0f, 3e38f, -3e38f, 1e-40f};
+    for (index_t i = 0; i < count; ++i) {
+        reals[i] = 0.5f * scale * static_cast<float>(draw.between(-600, 600));
+        if (draw.one_in(8)) reals[i] = specials[draw.between(0, 7)];
+        if (draw.one_in(8)) reals[i] = scale * 0.00001f * static_cast<float>(draw.between(-20000000, 20000000));
+    }
+    const QParams qparams = QParams::per_tensor(scale, draw.between(-128, 127), DType::int8);
+    std::memset(y, 0x77, sizeof y);
+    const arith::QuantizeRule rule = draw.one_in(4) ? arith::onnx_quantize_rule : arith::QuantizeRule{};
+    kernels::quantize_blocks<simd::scalar>(reals, {1, 1, count}, qparams, rule, y[0], serial);
+    kernels::quantize_blocks<simd::dsp>(reals, {1, 1, count}, qparams, rule, y[1], serial);
+    ++runs;
+    compare_bytes(count, "run of reals", runs);
 }
 
 }  // namespace
@@ -169,7 +227,13 @@ int main() {
         if (i % 4 == 2) compare<target::fp32>(draw);
     }
     for (int i = 0; i < 2000; ++i) compare_sum(draw);
-    std::printf("layers %d\nshort %d\nsums %d\nshort %d\nrefused %d\ndifferent %d\nbytes %08x\n", layers, short_layers,
-                sums, short_sums, refused, differences, static_cast<unsigned>(sum));
+    for (int i = 0; i < 200; ++i) {
+        compare_average<target::tflite<>>(draw);
+        compare_average<target::fp32>(draw);
+    }
+    for (int i = 0; i < 500; ++i) compare_quantized(draw);
+    std::printf("layers %d\nshort %d\nsums %d\nshort %d\naverages %d\nruns of reals %d\nrefused %d\ndifferent %d\n",
+                layers, short_layers, sums, short_sums, averages, runs, refused, differences);
+    std::printf("bytes %08x\n", static_cast<unsigned>(sum));
     return differences == 0 ? 0 : 1;
 }

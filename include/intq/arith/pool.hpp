@@ -223,6 +223,7 @@ template <class L> struct AverageDivision {
     /// is right to one unit; the remainder, in integers, corrects it.
     /// @pre |sum| / n <= 2^15, n <= 2^24. |sum| + n/2 may wrap: only its float and its remainder are used
     static constexpr typename L::i32 divide_half_away(typename L::i32 sum, std::int32_t n) noexcept {
+        if constexpr (requires { L::divide_half_away(sum, n); }) return L::divide_half_away(sum, n);
         const auto zero = L::set(std::int32_t{0}), one = L::set(std::int32_t{1}), divisor = L::set(n);
         const auto sign = L::shift_right(sum, L::set(std::int32_t{31}));  // -1 or 0
         const auto negative = (L::min)(sum, L::sub(zero, sum));           // -|sum|; |-2^31| is not an int32

@@ -3,10 +3,14 @@
 // The dsp backend with its instructions in C++: each against its definition, the short form of double rounding against
 // the oracle, and the tiles against plain loops. tests/conformance/dsp_differences.cpp runs the same tiles as
 // instructions.
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "intq/arith/pool.hpp"
 #include "intq/kernels/conv/paired_lines.hpp"
 #include "intq/simd/select.hpp"
 #include "kernels/oracle_bridge.hpp"
@@ -73,8 +77,82 @@ TEST_CASE("each instruction of dsp is what its manual says") {
         holds = holds && DspWords::smmlar(a, b, c) == wrapped(c + high_product(a, b));
         holds = holds && DspWords::ssat8(a) == std::min(std::max(a, -128), 127);
         holds = holds && DspWords::usat7(a) == std::min(std::max(a, 0), 127);
+        const std::int32_t codes = word_of_bytes(bytes);
+        holds = holds && DspWords::add_even_bytes(a, codes) == word_of(low_of(a) + bytes[0], high_of(a) + bytes[2]);
+        holds = holds && DspWords::add_odd_bytes(a, codes) == word_of(low_of(a) + bytes[1], high_of(a) + bytes[3]);
+        holds = holds && DspWords::add_saturated(a, b) == arith::scalar_lanes::narrow(std::int64_t{a} + b);
+        std::int8_t put[4], larger[4], smaller[4];
+        for (int k = 0; k < 4; ++k) {
+            const auto other = static_cast<std::int8_t>(a >> (8 * k) & 0xff);
+            put[k] = k == 2 ? static_cast<std::int8_t>(b & 0xff) : other;
+            larger[k] = std::max(bytes[k], other);
+            smaller[k] = std::min(bytes[k], other);
+        }
+        holds = holds && DspWords::put_byte<2>(a, b) == word_of_bytes(put);
+        holds = holds && DspWords::larger_bytes(codes, a) == word_of_bytes(larger);
+        holds = holds && DspWords::smaller_bytes(codes, a) == word_of_bytes(smaller);
         CAPTURE(a, b, c);
         REQUIRE(holds);
+    }
+}
+
+TEST_CASE("four codes of dsp are those of one at a time") {
+    Draw draw(5);
+    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    const float specials[] = {nan,   -nan, infinity, -infinity, 0.0f,   -0.0f,  0.5f,    -0.5f,   1.5f,     2.5f,
+                              -2.5f, 3e9f, -3e9f,    1e-40f,    127.5f, 128.5f, -129.5f, 0x1p31f, -0x1p31f, 8388609.0f};
+    for (int i = 0; i < 20000; ++i) {
+        const int zero_point = static_cast<int>(draw.between(-128, 127)),
+                  lowest = static_cast<int>(draw.between(-128, 0));
+        const int highest = static_cast<int>(draw.between(lowest, 127));
+        const simd::DspCodeQuad quad(zero_point, lowest, highest);
+        float reals[4];
+        std::int32_t steps[4];
+        for (int k = 0; k < 4; ++k) {
+            reals[k] =
+                draw.one_in(3) ? specials[draw.between(0, 19)] : static_cast<float>(draw.between(-1200, 1200)) * 0.25f;
+            steps[k] = draw.one_in(3) ? any_word(draw) : static_cast<std::int32_t>(draw.between(-400, 400));
+        }
+        std::int8_t rounded[4], stored[5] = {0, 0, 0, 0, 77};
+        quad.store_rounded(rounded, reals[0], reals[1], reals[2], reals[3]);
+        const index_t count = draw.between(0, 4);
+        quad.store(stored, count, steps[0], steps[1], steps[2], steps[3]);
+        bool holds = stored[4] == 77;
+        for (int k = 0; k < 4; ++k) {
+            const auto code = [&](double value) { return std::clamp(value + zero_point, 1.0 * lowest, 1.0 * highest); };
+            const double real = std::isnan(reals[k]) ? 0.0 : std::nearbyint(static_cast<double>(reals[k]));
+            holds = holds && rounded[k] == static_cast<std::int8_t>(code(real));
+            holds = holds && stored[k] == (k < count ? static_cast<std::int8_t>(code(steps[k])) : 0);
+        }
+        CAPTURE(zero_point, lowest, highest, count);
+        REQUIRE(holds);
+    }
+}
+
+TEST_CASE("256 codes of each byte fill the sums of dsp") {
+    for (const int code : {-128, 127, -1}) {
+        const std::int8_t bytes[] = {static_cast<std::int8_t>(code), -128, 127, static_cast<std::int8_t>(code)};
+        simd::DspByteSums sums;
+        for (int i = 0; i < 256; ++i) sums.add(bytes);
+        CHECK(sums.vector<0>() == 256 * code);
+        CHECK(sums.vector<1>() == 256 * -128);
+        CHECK(sums.vector<2>() == 256 * 127);
+        CHECK(sums.vector<3>() == 256 * code);
+    }
+}
+
+TEST_CASE("the division of dsp rounds half away as that of floats does") {
+    Draw draw(6);
+    using Specification = arith::AverageDivision<arith::scalar_lanes>;
+    for (int i = 0; i < 100000; ++i) {
+        const auto n = static_cast<std::int32_t>(draw.between(1, draw.one_in(2) ? 70 : 1 << 24));
+        const std::int64_t bound = std::min<std::int64_t>(std::int64_t{n} << 15, INT32_MAX);
+        std::int64_t sum = draw.between(-bound, bound);
+        if (draw.one_in(2)) sum = sum / n * n + n / 2 + draw.between(-1, 1);  // about a tie
+        sum = std::clamp(sum, -bound, bound);
+        CAPTURE(n, sum);
+        const auto dividend = static_cast<std::int32_t>(sum);
+        REQUIRE(simd::dsp_lanes::divide_half_away(dividend, n) == Specification::divide_half_away(dividend, n));
     }
 }
 

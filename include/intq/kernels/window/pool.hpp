@@ -150,10 +150,12 @@ template <class L> struct CellSums {
             take(bytes);
         } else {
             const Code* row = cells.first;
-            for (index_t y = 0; y < cells.rows; ++y, row += cells.row_step)
-                for (index_t x = 0; x < cells.columns; x += 256) {
+            const bool is_run = cells.row_step == cells.columns * cells.column_step;  // a whole image
+            const index_t rows = is_run ? 1 : cells.rows, columns = is_run ? cells.rows * cells.columns : cells.columns;
+            for (index_t y = 0; y < rows; ++y, row += cells.row_step)
+                for (index_t x = 0; x < columns; x += 256) {
                     typename L::ByteSums bytes;
-                    const index_t end = smaller(x + 256, cells.columns);
+                    const index_t end = smaller(x + 256, columns);
                     for (index_t i = x; i < end; ++i) bytes.add(row + i * cells.column_step);
                     take(bytes);
                 }

@@ -9,6 +9,7 @@
 #ifndef INTQ_SIMD_ARM_DSP_HPP
 #define INTQ_SIMD_ARM_DSP_HPP
 
+#include "intq/simd/arm/dsp_codes.hpp"
 #include "intq/simd/arm/dsp_words.hpp"
 
 #ifdef INTQ_DETAIL_DSP_
@@ -24,6 +25,16 @@ namespace intq::simd {
 inline namespace INTQ_ABI {
 
 struct dsp_lanes : arith::scalar_lanes {
+    using ByteSums = DspByteSums;
+    using CodeQuad = DspCodeQuad;
+
+    static constexpr i32 divide_half_away(i32 a, std::int32_t n) noexcept {
+        const std::uint32_t magnitude = a < 0 ? -static_cast<std::uint32_t>(a) : static_cast<std::uint32_t>(a);
+        const auto divisor = static_cast<std::uint32_t>(n);
+        const auto quotient = static_cast<i32>((magnitude + divisor / 2) / divisor);
+        return a < 0 ? -quotient : quotient;
+    }
+
     /// The codes of double rounding, four instructions each and one for their bounds.
     ///
     ///     scaled(acc) = RDBPOT(SRDHM(acc, M), -shift) + zero_point

@@ -32,6 +32,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         to[i] = from[i] ^ 0x80 for i < size
 //     ByteSums().add(const int8* from),  ByteSums().vector<0 … 3>() -> i32
 //         4·width() sums, at first 0, of the codes added up to 256 times; four vectors of them in turn
+//     divide_half_away(i32 a, int32 n) -> i32
+//         rhaz(a / n), @pre 1 <= n <= 2^24; where a machine divides integers in one instruction
 //     hold(f32 a)
 //         a, in a register: used more than once, it is not read from memory more than once
 //     widen_bytes(const int8_t* from, int16_t* to, size)
