@@ -186,25 +186,47 @@ constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, ind
     return of;
 }
 
-/// The largest magnitude of a channel's sum, whatever codes it reads, from the packed bias and weights.
-template <class Weight> std::int64_t largest_sum(std::int32_t bias, const Weight* weights, index_t count) noexcept {
-    std::int64_t low = bias, high = bias;
-    for (index_t k = 0; k < count; ++k) {
-        low += std::int64_t{weights[k]} * (weights[k] > 0 ? INT8_MIN : INT8_MAX);
-        high += std::int64_t{weights[k]} * (weights[k] > 0 ? INT8_MAX : INT8_MIN);
+/// The packed weights of a channel of a paired layer: runs of them, each `step` elements from the last.
+template <class Weight> struct PairedColumn {
+    const Weight* first;
+    index_t runs, run, step;
+
+    /// @param at  the padded channel
+    PairedColumn(const PackedConv2d& packed, index_t at) noexcept {
+        first = static_cast<const Weight*>(packed.weights);
+        if (packed.is_depthwise) {
+            runs = 1;
+            run = step = packed.depthwise_weights();
+            first += at * run;
+            return;
+        }
+        const index_t columns = packed.packing.columns, channel = at % packed.group_stride;
+        const index_t left = packed.group_stride - channel / columns * columns;
+        run = packed.packing.depth;
+        runs = packed.column_size() / run;
+        step = (left < columns ? left : columns) * run;
+        first += at / packed.group_stride * packed.group_weights() + channel / columns * packed.panel_size() +
+                 channel % columns * run;
     }
-    return high > -low ? high : -low;
-}
+    /// The largest magnitude of the channel's sum, whatever codes it reads.
+    std::int64_t largest_sum(std::int32_t bias) const noexcept {
+        std::int64_t low = bias, high = bias;
+        for (index_t i = 0; i < runs; ++i)
+            for (const Weight *w = first + i * step, *const end = w + run; w != end; ++w) {
+                low += std::int64_t{*w} * (*w > 0 ? INT8_MIN : INT8_MAX);
+                high += std::int64_t{*w} * (*w > 0 ? INT8_MAX : INT8_MIN);
+            }
+        return high > -low ? high : -low;
+    }
+};
 
 /// Whether the short form of double rounding is exact for each channel of a paired layer.
 template <class Weight> bool sums_are_short(const PackedConv2d& packed) noexcept {
     using Rule = arith::fixed_point<arith::double_rounding>;
     const index_t channels = packed.padded_outputs();
-    const index_t depth = packed.is_depthwise ? packed.depthwise_weights() : packed.column_size();
-    const auto* const weights = static_cast<const Weight*>(packed.weights);
     for (index_t at = 0; at < channels; ++at) {
         const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[at];
-        const std::int64_t largest = largest_sum(bias, weights + at * depth, depth);
+        const std::int64_t largest = PairedColumn<Weight>(packed, at).largest_sum(bias);
         if (!Rule::is_short(largest, words_at(packed.words, Rule::words, channels, at))) return false;
     }
     return true;

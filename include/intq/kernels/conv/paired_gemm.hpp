@@ -3,8 +3,8 @@
 // The GEMM skeleton of ISAs without vectors that multiply pairs of int16: convolution and linear on int8.
 // Layer: kernels (docs/design.md section 5).
 //
-// A tile is up to six output pixels by one output channel. The windows of its pixels are staged once, for all channels:
-// nothing else of the input is copied, and there are no taps, no offsets and no padding in the loop.
+// A tile is up to three output pixels by two output channels. The windows of its pixels are staged once, for all
+// channels: nothing else of the input is copied, and there are no taps, no offsets and no padding in the loop.
 #ifndef INTQ_KERNELS_CONV_PAIRED_GEMM_HPP
 #define INTQ_KERNELS_CONV_PAIRED_GEMM_HPP
 
@@ -48,6 +48,11 @@ private:
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
 
+    /// Whether the tile has the codes of whole panels.
+    static constexpr bool has_panels = requires(const simd::PairedPanels& panels) {
+        Tile::template store_panels<true>(panels);
+    };
+
     /// One tile by all channels of a group.
     template <int Rows>
     static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, index_t group,
@@ -66,20 +71,50 @@ private:
         run_any<Rows>(packed, x, w, group * packed.group_stride, e, y);
     }
 
+    /// Calls body(columns, at) for the padded channels from `at` to `end`, a panel at a time.
+    template <class Body> static INTQ_ALWAYS_INLINE void for_each_panel(index_t at, index_t end, Body&& body) noexcept {
+        static_assert(Tile::columns == 2);
+        for (; at + 1 < end; at += 2) body(std::integral_constant<int, 2>{}, at);
+        if (at < end) body(std::integral_constant<int, 1>{}, at);
+    }
+
     /// The channels of a group, from padded channel `at` on, in the short form of their policy.
     template <int Rows, detail::CodeRange Range>
     static INTQ_ALWAYS_INLINE void run_short(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
                                              index_t at, std::int8_t* y) noexcept {
         const index_t depth = packed.column_size(), stride = packed.out_channels;
-        const auto* const bias = static_cast<const std::int32_t*>(packed.bias);
-        for (const index_t end = at + packed.group_outputs(); at < end; ++at, ++y, w += depth) {
-            std::int32_t sums[array_size(Rows)];
-            add_column<Rows>(x, w, depth, bias[at], sums);
-            const detail::ShortCodes<L, Range> codes(packed, at);
-            std::int8_t* to = y;
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r, to += stride) *to = codes.code(sums[r]);
+        const index_t end = at + packed.group_outputs();
+        if constexpr (has_panels && Range != detail::CodeRange::any) {
+            if (const index_t panels = packed.group_outputs() / Tile::columns; panels > 0) {
+                store_panels<Range>(packed, x, w, at, panels, y);
+                at += Tile::columns * panels;
+                w += Tile::columns * panels * depth;
+                y += Tile::columns * panels;
+            }
         }
+        for_each_panel(at, end, [&](auto columns, index_t channel) INTQ_ALWAYS_INLINE_LAMBDA {
+            constexpr int count = columns.value;
+            std::int32_t sums[array_size(Rows * count)];
+            add_columns<Rows, count>(packed, x, w, depth, channel, sums);
+            INTQ_UNROLL
+            for (int c = 0; c < count; ++c, ++y) {
+                const detail::ShortCodes<L, Range> codes(packed, channel + c);
+                std::int8_t* to = y;
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r, to += stride) *to = codes.code(sums[c * Rows + r]);
+            }
+            w += depth * count;
+        });
+    }
+
+    /// Whole panels of a group from padded channel `at` on.
+    template <detail::CodeRange Range>
+    static INTQ_ALWAYS_INLINE void store_panels(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
+                                                index_t at, index_t panels, std::int8_t* y) noexcept {
+        const std::int32_t* const multipliers = packed.words + at;
+        Tile::template store_panels<Range == detail::CodeRange::positive>(
+            {x, w, packed.column_size(), panels, static_cast<const std::int32_t*>(packed.bias) + at, multipliers,
+             multipliers + packed.padded_outputs(), packed.codes.zero_point, y, packed.out_channels});
     }
 
     template <int Rows>
@@ -87,30 +122,40 @@ private:
                         const Sumin* e, Y* y) noexcept {
         const index_t depth = packed.column_size(), stride = packed.out_channels;
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
-        for (const index_t end = at + packed.group_outputs(); at < end; ++at, w += depth, ++y, e += adds ? 1 : 0) {
-            std::int32_t sums[array_size(Rows)];
-            add_column<Rows>(x, w, depth, static_cast<const std::int32_t*>(packed.bias)[at], sums);
-            if constexpr (has_short) {
-                if (packed.scaled_is_small) {
-                    detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                        const detail::ShortCodes<L, range.value> codes(packed, at);
-                        for (index_t r = 0; r < Rows; ++r) y[r * stride] = codes.code(sums[r]);
-                    });
-                    continue;
-                }
-            }
-            const auto channels = epilogue.channels(at);
-            for (index_t r = 0; r < Rows; ++r)
-                epilogue.store(sums[r], channels, e + (adds ? r * stride : 0), y + r * stride, 1);
+        for_each_panel(at, at + packed.group_outputs(), [&](auto columns, index_t channel) INTQ_ALWAYS_INLINE_LAMBDA {
+            constexpr int count = columns.value;
+            std::int32_t sums[array_size(Rows * count)];
+            add_columns<Rows, count>(packed, x, w, depth, channel, sums);
+            for (int c = 0; c < count; ++c, ++y, e += adds ? 1 : 0)
+                store_column<Rows>(packed, epilogue, sums + c * Rows, channel + c, e, y, stride);
+            w += depth * count;
+        });
+    }
+    /// The codes of one channel.
+    template <int Rows>
+    static INTQ_ALWAYS_INLINE void store_column(const PackedConv2d& packed,
+                                                const Epilogue<L, Policy, Y, Sumin>& epilogue, const std::int32_t* sums,
+                                                index_t at, const Sumin* e, Y* y, index_t stride) noexcept {
+        if constexpr (has_short) {
+            if (packed.scaled_is_small)
+                return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                    const detail::ShortCodes<L, range.value> codes(packed, at);
+                    for (index_t r = 0; r < Rows; ++r) y[r * stride] = codes.code(sums[r]);
+                });
         }
+        const auto channels = epilogue.channels(at);
+        for (index_t r = 0; r < Rows; ++r)
+            epilogue.store(sums[r], channels, e + (adds ? r * stride : 0), y + r * stride, 1);
     }
 
-    template <int Rows>
-    static INTQ_ALWAYS_INLINE void add_column(const std::int32_t* x, const std::int8_t* w, index_t depth,
-                                              std::int32_t bias, std::int32_t (&sums)[array_size(Rows)]) noexcept {
+    template <int Rows, int Columns>
+    static INTQ_ALWAYS_INLINE void add_columns(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
+                                               index_t depth, index_t at,
+                                               std::int32_t (&sums)[array_size(Rows * Columns)]) noexcept {
+        const auto* const bias = static_cast<const std::int32_t*>(packed.bias) + at;
         INTQ_UNROLL
-        for (int r = 0; r < Rows; ++r) sums[r] = bias;
-        Tile::template add<Rows>(x, w, depth, sums);
+        for (int i = 0; i < Rows * Columns; ++i) sums[i] = bias[i / Rows];
+        Tile::template add<Rows, Columns>(x, w, depth, sums);
     }
 };
 

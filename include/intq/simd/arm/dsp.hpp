@@ -10,6 +10,7 @@
 #define INTQ_SIMD_ARM_DSP_HPP
 
 #include "intq/simd/arm/dsp_codes.hpp"
+#include "intq/simd/arm/dsp_products.hpp"
 #include "intq/simd/arm/dsp_words.hpp"
 
 #ifdef INTQ_DETAIL_DSP_
@@ -103,36 +104,21 @@ struct dsp_lanes : arith::scalar_lanes {
 
 template <> struct LanesOf<dsp> { using type = dsp_lanes; };
 
-/// Sums of staged rows by one column of weights.
-///
-/// A word of weights is four products of each row. Unpacking it takes two instructions whatever the number of rows, so
-/// the tile is one column wide and as high as registers allow: of r0 to r12 and lr, six hold sums, two the streams, two
-/// the weights and three the activations, and one is left to a frame pointer. A step of four products takes 19
-/// instructions for 24 products, 0.79 each: LDR, 2 SXTB16, 4 LDM of three words, 12 SMLAD. (Two columns by two rows
-/// take 15 for 16, 0.94; two columns by three rows 20 for 24, 0.83.)
+/// Convolutions by DspProducts, and windows of depthwise layers.
 template <> struct PairedTile<dsp> {
-    static constexpr int rows = 6;
+    static constexpr int rows = 3;
+    static constexpr int columns = 2;
 
-    /// acc[r] += sum_{k < depth} x[r][k]·w[k]
-    ///
-    /// @param x      staged words, in the order of stage()
-    /// @param depth  a multiple of 4
-    template <int Rows>
+    template <int Rows, int Columns>
     static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth,
-                                       std::int32_t (&acc)[array_size(Rows)]) noexcept {
-        const std::int8_t* const end = w + depth;
-#    if defined(__ARM_FEATURE_SIMD32) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
-        if constexpr (Rows == rows) {  // g++ 12 keeps the sums of such a loop in memory
-            add_six<4>(x, w, w + depth / 16 * 16, acc);
-            return add_six<1>(x, w, end, acc);
-        }
-#    endif
-        for (const std::int8_t* const last = end - depth % 16; w != last; w += 16, x += 8 * Rows) {
-            INTQ_UNROLL
-            for (int i = 0; i < 4; ++i) add_step<Rows>(x + 2 * Rows * i, w + 4 * i, acc);
-        }
-        for (; w != end; w += 4, x += 2 * Rows) add_step<Rows>(x, w, acc);
+                                       std::int32_t (&acc)[array_size(Rows * Columns)]) noexcept {
+        DspProducts::add<Rows, Columns>(x, w, depth, acc);
     }
+#    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
+    template <bool Positive> static INTQ_ALWAYS_INLINE void store_panels(const PairedPanels& panels) noexcept {
+        DspProducts::store_panels<Positive>(panels);
+    }
+#    endif
 
     /// Four codes of one row as the words of a step: to[0] = {from[0], from[2]}, to[Rows] = {from[1], from[3]}.
     template <int Rows> static INTQ_ALWAYS_INLINE void stage(const std::int8_t* from, std::int32_t* to) noexcept {
@@ -257,16 +243,6 @@ template <> struct PairedTile<dsp> {
     }
 
 private:
-    template <int Rows>
-    static INTQ_ALWAYS_INLINE void add_step(const std::int32_t* x, const std::int8_t* w,
-                                            std::int32_t (&acc)[array_size(Rows)]) noexcept {
-        const std::int32_t codes = four_codes(w);
-        const std::int32_t even = DspWords::even_bytes(codes), odd = DspWords::odd_bytes(codes);
-        INTQ_UNROLL
-        for (int r = 0; r < Rows; ++r) acc[r] = DspWords::smlad(acc[r], x[r], even);
-        INTQ_UNROLL
-        for (int r = 0; r < Rows; ++r) acc[r] = DspWords::smlad(acc[r], x[Rows + r], odd);
-    }
     /// Two codes of each row, two channels apart.
     static INTQ_ALWAYS_INLINE void put_three(std::int32_t a, std::int32_t b, std::int32_t c,
                                              std::int32_t* to) noexcept {
@@ -285,44 +261,6 @@ private:
     static INTQ_ALWAYS_INLINE std::int32_t low_to_high(std::int32_t word) noexcept {
         return static_cast<std::int32_t>(static_cast<std::uint32_t>(word) << 16);
     }
-#    if defined(__ARM_FEATURE_SIMD32) && defined(__GNUC__) && !defined(__clang__)
-    /// Passes of 4·Steps products of each row; x and w move to where they stop.
-    template <int Steps>
-    static INTQ_ALWAYS_INLINE void add_six(const std::int32_t*& x, const std::int8_t*& w, const std::int8_t* end,
-                                           std::int32_t (&acc)[6]) noexcept {
-        if (w == end) return;
-        std::int32_t word, even;
-        asm("0:\n\t"
-            ".rept %c[steps]\n\t"
-            "ldr %[word], [%[w]], #4\n\t"
-            "ldm %[x]!, {r0, r1, r2}\n\t"
-            "sxtb16 %[even], %[word]\n\t"
-            "smlad %[a], r0, %[even], %[a]\n\t"
-            "smlad %[b], r1, %[even], %[b]\n\t"
-            "smlad %[c], r2, %[even], %[c]\n\t"
-            "ldm %[x]!, {r0, r1, r2}\n\t"
-            "sxtb16 %[word], %[word], ror #8\n\t"
-            "smlad %[d], r0, %[even], %[d]\n\t"
-            "smlad %[e], r1, %[even], %[e]\n\t"
-            "smlad %[f], r2, %[even], %[f]\n\t"
-            "ldm %[x]!, {r0, r1, r2}\n\t"
-            "smlad %[a], r0, %[word], %[a]\n\t"
-            "smlad %[b], r1, %[word], %[b]\n\t"
-            "smlad %[c], r2, %[word], %[c]\n\t"
-            "ldm %[x]!, {r0, r1, r2}\n\t"
-            "smlad %[d], r0, %[word], %[d]\n\t"
-            "smlad %[e], r1, %[word], %[e]\n\t"
-            "smlad %[f], r2, %[word], %[f]\n\t"
-            ".endr\n\t"
-            "ldr %[even], %[end]\n\t"
-            "cmp %[w], %[even]\n\t"
-            "bne 0b"
-            : [a] "+r"(acc[0]), [b] "+r"(acc[1]), [c] "+r"(acc[2]), [d] "+r"(acc[3]), [e] "+r"(acc[4]),
-              [f] "+r"(acc[5]), [x] "+r"(x), [w] "+r"(w), [word] "=&r"(word), [even] "=&r"(even)
-            : [end] "m"(end), [steps] "i"(Steps)
-            : "r0", "r1", "r2", "cc", "memory");
-    }
-#    endif
 };
 
 }  // namespace INTQ_ABI

@@ -22,7 +22,7 @@ inline namespace INTQ_CORE_ABI {
 enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired };
 
 /// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
-inline constexpr index_t paired_rows = 6;
+inline constexpr index_t paired_rows = 3;
 
 /// Order of packed weights: panels of `columns` output channels; inside a panel groups of `depth` consecutive
 /// input channels, all columns of a group together. The last panel has as many columns as are left, rounded up to
@@ -84,7 +84,7 @@ struct scalar {
 /// Pairs of int16 products in general registers (smlad): Cortex-M4, M7, M33.
 struct dsp : scalar {
     static constexpr const char* name = "dsp";
-    static constexpr Packing int8_packing{1, 4, Staging::paired};
+    static constexpr Packing int8_packing{2, 4, Staging::paired, 1};
     static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 2, Staging::paired};
 };
 

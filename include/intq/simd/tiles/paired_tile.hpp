@@ -19,16 +19,31 @@ struct PairedWeights3x3 {
     std::int32_t w0, w1, w2, w3, w4, w5;
 };
 
+/// A whole tile of staged rows and some panels of a layer, with the words of double rounding.
+struct PairedPanels {
+    const std::int32_t* x;
+    const std::int8_t* w;
+    index_t depth;
+    index_t count;  // panels of Tile::columns channels, at least 1
+    const std::int32_t *bias, *multipliers, *shifts;
+    std::int32_t zero_point;
+    std::int8_t* y;  // the first channel of the first row
+    index_t stride;  // from a row to the next
+};
+
 /// The tiles of a backend whose packing says Staging::paired, for int8 activations and weights in sums of 32 bits.
 ///
 /// Specialised in the backend's file. A word {a, b} holds a in its lower half. For convolutions:
 ///
-///     static constexpr int rows      pixels of a tile, at most paired_rows
+///     static constexpr int rows, columns
+///                                    pixels of a tile, at most paired_rows, and channels, those of the packing
 ///     stage<Rows>(const int8_t* from, int32_t* to)
 ///                                    the words of four codes of a row: the first at to[0], the second at to[Rows],
 ///                                    where the rows of a tile lie beside each other
-///     add<Rows>(const int32_t* x, const int8_t* w, depth, int32_t (&acc)[Rows])
-///                                    acc[r] += sum_{k < depth} x[r][k]·w[k], depth a multiple of 4
+///     add<Rows, Columns>(const int32_t* x, const int8_t* w, depth, int32_t (&acc)[Rows·Columns])
+///                                    acc[c·Rows + r] += sum_{k < depth} x[r][k]·w[k][c], depth a multiple of 4
+///     store_panels<Positive>(const PairedPanels&)
+///                                    optional: the codes of dsp_lanes::ShortRounding, in 0 … 127 or in int8
 ///
 /// For depthwise layers, on words of four channels:
 ///

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+//
+// The loops of convolutions and linear layers on dsp: sums of staged rows by two columns of weights.
+// Layer: simd (docs/design.md sections 5, 11).
+#ifndef INTQ_SIMD_ARM_DSP_PRODUCTS_HPP
+#define INTQ_SIMD_ARM_DSP_PRODUCTS_HPP
+
+#include "intq/simd/arm/dsp_words.hpp"
+
+#ifdef INTQ_DETAIL_DSP_
+
+#    include <cstdint>
+
+#    include "intq/simd/base/partial.hpp"
+#    include "intq/simd/base/primitives.hpp"
+#    include "intq/simd/tiles/paired_tile.hpp"
+
+// g++ 12 keeps the sums of such loops in memory.
+#    if defined(__ARM_FEATURE_SIMD32) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#        define INTQ_DETAIL_DSP_ASSEMBLY_ 1
+/// Four products of three rows, r7, and two columns, r8, in the sums r1 to r6; the other registers are scratch.
+#        define INTQ_DETAIL_DSP_STEP_     \
+            "ldrd r11, r12, [r8], #8\n\t" \
+            "ldm r7!, {r0, r9, r10}\n\t"  \
+            "sxtb16 lr, r11\n\t"          \
+            "smlad r1, r0, lr, r1\n\t"    \
+            "smlad r2, r9, lr, r2\n\t"    \
+            "smlad r3, r10, lr, r3\n\t"   \
+            "sxtb16 lr, r12\n\t"          \
+            "smlad r4, r0, lr, r4\n\t"    \
+            "smlad r5, r9, lr, r5\n\t"    \
+            "smlad r6, r10, lr, r6\n\t"   \
+            "ldm r7!, {r0, r9, r10}\n\t"  \
+            "sxtb16 r11, r11, ror #8\n\t" \
+            "smlad r1, r0, r11, r1\n\t"   \
+            "smlad r2, r9, r11, r2\n\t"   \
+            "smlad r3, r10, r11, r3\n\t"  \
+            "sxtb16 r12, r12, ror #8\n\t" \
+            "smlad r4, r0, r12, r4\n\t"   \
+            "smlad r5, r9, r12, r5\n\t"   \
+            "smlad r6, r10, r12, r6\n\t"
+/// All of them, where [sp, #8] is the end of x and [sp, #4] that of its whole passes of four steps.
+#        define INTQ_DETAIL_DSP_STEPS_                                                                       \
+            "b 2f\n\t"                                                                                       \
+            "1:\n\t" INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ \
+            "2:\n\t"                                                                                         \
+            "ldr lr, [sp, #4]\n\t"                                                                           \
+            "cmp r7, lr\n\t"                                                                                 \
+            "bne 1b\n\t"                                                                                     \
+            "b 4f\n\t"                                                                                       \
+            "3:\n\t" INTQ_DETAIL_DSP_STEP_                                                                   \
+            "4:\n\t"                                                                                         \
+            "ldr lr, [sp, #8]\n\t"                                                                           \
+            "cmp r7, lr\n\t"                                                                                 \
+            "bne 3b\n\t"
+#    endif
+
+namespace intq::simd {
+inline namespace INTQ_ABI {
+
+/// acc[c·Rows + r] += sum_{k < depth} x[r][k]·w[k][c]
+///
+/// Of x, words that PairedTile::stage() made; of w, groups of four weights of each column in turn. Unpacking a word of
+/// weights takes two instructions whatever the rows, and a word of activations serves all columns: with r0 to r12 and
+/// lr, three rows by two columns leave registers for both streams. A step of four products takes 19 instructions for 24
+/// products, and, with loads of several registers that take a cycle each, 27 cycles: LDRD, 2 LDM of three words, 4
+/// SXTB16, 12 SMLAD. (Six rows by one column take as many instructions, and 32 cycles.)
+struct DspProducts {
+    template <int Rows, int Columns>
+    static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth,
+                                       std::int32_t (&acc)[array_size(Rows * Columns)]) noexcept {
+#    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
+        if constexpr (Rows == 3 && Columns == 2) return add_three_by_two(x, w, depth, acc);
+        if constexpr (Rows == 1 && Columns == 2) {
+            const index_t twice = depth / 8 * 8;
+            if (twice > 0) add_one_by_two(x, w, w + 2 * twice, acc);
+            if (depth != twice) add_step<1, 2>(x + twice / 2, w + 2 * twice, acc);
+            return;
+        }
+#    endif
+        const std::int8_t* const end = w + depth * Columns;
+        for (; w != end; w += 4 * Columns, x += 2 * Rows) add_step<Rows, Columns>(x, w, acc);
+    }
+
+#    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
+    /// The codes of three rows and of all whole panels, with sums and codes in registers: the five instructions of
+    /// ShortRounding a code, and 32 for the parameters of two channels.
+    ///
+    /// @tparam Positive  the bounds: 0 … 127, or those of int8
+    template <bool Positive> static INTQ_OUT_OF_LINE void store_panels(const PairedPanels& panels) noexcept {
+        struct {
+            const std::int32_t *x, *whole, *end, *bias, *multipliers, *shifts;
+            std::int8_t* y;
+            index_t stride;
+            std::int32_t zero_point;
+            const std::int8_t *last, *w;
+        } frame{panels.x,
+                panels.x + panels.depth / 16 * 24,
+                panels.x + panels.depth / 2 * 3,
+                panels.bias,
+                panels.multipliers,
+                panels.shifts,
+                panels.y,
+                panels.stride,
+                panels.zero_point,
+                panels.w + panels.count * 2 * panels.depth,
+                panels.w};
+        register auto* pointer asm("r0") = &frame;
+        asm volatile(
+            "push {r7}\n\t"
+            "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11}\n\t"
+            "push {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10}\n\t"
+            "mov r8, r11\n\t"
+            "0:\n\t"
+            "ldr r9, [sp, #12]\n\t"
+            "ldr r7, [sp]\n\t"
+            "ldrd r1, r4, [r9], #8\n\t"
+            "str r9, [sp, #12]\n\t"
+            "mov r2, r1\n\t"
+            "mov r3, r1\n\t"
+            "mov r5, r4\n\t"
+            "mov r6, r4\n\t" INTQ_DETAIL_DSP_STEPS_
+            "ldrd r9, r10, [sp, #16]\n\t"
+            "ldrd r0, r7, [r9], #8\n\t"
+            "ldrd r11, r12, [r10], #8\n\t"
+            "strd r9, r10, [sp, #16]\n\t"
+            "movs r9, #1\n\t"
+            "ldr lr, [sp, #32]\n\t"
+            "add r11, r11, #32\n\t"
+            "add r12, r12, #32\n\t"
+            "lsl r11, r9, r11\n\t"
+            "lsl r12, r9, r12\n\t"
+            ".macro intq_code sum, multiplier, power\n\t"
+            "lsl \\sum, \\sum, #1\n\t"
+            "smmulr \\sum, \\sum, \\multiplier\n\t"
+            "add \\sum, \\sum, \\sum, asr #31\n\t"
+            "smmlar \\sum, \\sum, \\power, lr\n\t"
+            ".if %c[positive]\n\t"
+            "usat \\sum, #7, \\sum\n\t"
+            ".else\n\t"
+            "ssat \\sum, #8, \\sum\n\t"
+            ".endif\n\t"
+            ".endm\n\t"
+            "intq_code r1, r0, r11\n\t"
+            "intq_code r4, r7, r12\n\t"
+            "intq_code r2, r0, r11\n\t"
+            "intq_code r5, r7, r12\n\t"
+            "intq_code r3, r0, r11\n\t"
+            "intq_code r6, r7, r12\n\t"
+            ".purgem intq_code\n\t"
+            "ldrd r9, r10, [sp, #24]\n\t"
+            "bfi r1, r4, #8, #8\n\t"
+            "bfi r2, r5, #8, #8\n\t"
+            "bfi r3, r6, #8, #8\n\t"
+            "strh r1, [r9]\n\t"
+            "strh r2, [r9, r10]\n\t"
+            "strh r3, [r9, r10, lsl #1]\n\t"
+            "adds r9, #2\n\t"
+            "ldr r10, [sp, #36]\n\t"
+            "str r9, [sp, #24]\n\t"
+            "cmp r8, r10\n\t"
+            "bne 0b\n\t"
+            "add sp, #40\n\t"
+            "pop {r7}"
+            : "+r"(pointer)
+            : [positive] "i"(Positive ? 1 : 0)
+            : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+    }
+#    endif
+
+private:
+    template <int Rows, int Columns>
+    static INTQ_ALWAYS_INLINE void add_step(const std::int32_t* x, const std::int8_t* w,
+                                            std::int32_t (&acc)[array_size(Rows * Columns)]) noexcept {
+        INTQ_UNROLL
+        for (int c = 0; c < Columns; ++c) {
+            const auto codes = detail::read<std::int32_t>(w + 4 * c);
+            const std::int32_t even = DspWords::even_bytes(codes), odd = DspWords::odd_bytes(codes);
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) {
+                std::int32_t& sum = acc[c * Rows + r];
+                sum = DspWords::smlad(DspWords::smlad(sum, x[r], even), x[Rows + r], odd);
+            }
+        }
+    }
+
+#    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
+    /// What the assembly takes from memory, because it needs every register. r7, which may hold the frame, cannot be a
+    /// clobber and is saved there.
+    struct Streams {
+        std::int32_t acc[6];
+        const std::int32_t* x;
+        const std::int8_t* w;
+        const std::int32_t *whole, *end;  // of x: where passes of 16 products end, and where all do
+    };
+
+    static INTQ_ALWAYS_INLINE void add_three_by_two(const std::int32_t* x, const std::int8_t* w, index_t depth,
+                                                    std::int32_t (&acc)[6]) noexcept {
+        Streams streams{{acc[0], acc[1], acc[2], acc[3], acc[4], acc[5]}, x, w, x + depth / 16 * 24, x + depth / 2 * 3};
+        register Streams* pointer asm("r0") = &streams;
+        asm volatile(
+            "push {r0, r7}\n\t"
+            "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10}\n\t"
+            "push {r7, r9, r10}\n\t" INTQ_DETAIL_DSP_STEPS_
+            "add sp, #12\n\t"
+            "pop {r0, r7}\n\t"
+            "stm r0, {r1, r2, r3, r4, r5, r6}"
+            : "+r"(pointer)
+            :
+            : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+        INTQ_UNROLL
+        for (int i = 0; i < 6; ++i) acc[i] = streams.acc[i];
+    }
+
+    /// Eight products of each column a pass: 22 instructions for 16 products.
+    static INTQ_ALWAYS_INLINE void add_one_by_two(const std::int32_t* x, const std::int8_t* w, const std::int8_t* end,
+                                                  std::int32_t (&acc)[2]) noexcept {
+        std::int32_t even;
+        asm volatile(
+            "0:\n\t"
+            "ldm %[w]!, {r3, r4, r5, r6}\n\t"
+            "ldm %[x]!, {r8, r9, r10, r12}\n\t"
+            "sxtb16 %[even], r3\n\t"
+            "sxtb16 r3, r3, ror #8\n\t"
+            "smlad %[a], r8, %[even], %[a]\n\t"
+            "sxtb16 %[even], r4\n\t"
+            "smlad %[a], r9, r3, %[a]\n\t"
+            "sxtb16 r4, r4, ror #8\n\t"
+            "smlad %[b], r8, %[even], %[b]\n\t"
+            "sxtb16 %[even], r5\n\t"
+            "smlad %[b], r9, r4, %[b]\n\t"
+            "sxtb16 r5, r5, ror #8\n\t"
+            "smlad %[a], r10, %[even], %[a]\n\t"
+            "sxtb16 %[even], r6\n\t"
+            "smlad %[a], r12, r5, %[a]\n\t"
+            "sxtb16 r6, r6, ror #8\n\t"
+            "smlad %[b], r10, %[even], %[b]\n\t"
+            "ldr %[even], %[end]\n\t"
+            "smlad %[b], r12, r6, %[b]\n\t"
+            "cmp %[w], %[even]\n\t"
+            "bne 0b"
+            : [a] "+r"(acc[0]), [b] "+r"(acc[1]), [x] "+r"(x), [w] "+r"(w), [even] "=&r"(even)
+            : [end] "m"(end)
+            : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "cc", "memory");
+    }
+#    endif
+};
+
+}  // namespace INTQ_ABI
+}  // namespace intq::simd
+
+#    undef INTQ_DETAIL_DSP_STEP_
+#    undef INTQ_DETAIL_DSP_STEPS_
+
+#endif
+#endif  // INTQ_SIMD_ARM_DSP_PRODUCTS_HPP
