@@ -257,12 +257,13 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
     static constexpr bool are_words(const ChannelWords& w, int) noexcept {
         return w[0] >= 0 && w[1] >= -31 && w[1] <= 30;
     }
-    /// Whether |acc| < 2^30 and shift <= -2 for sums up to a magnitude: in 32-bit registers the formula is then
-    /// smmlar(x + (x >> 31), 2^(32+shift), zero point) with x = smmulr(2·acc, M), and nothing wraps.
+    /// Whether |acc| < 2^30, M >= 2^30 and shift <= -2 for sums up to a magnitude: in 32-bit registers the formula is
+    /// then smmlar(x + (x >> 31), 2^(32+shift), zero point) with x = smmlar(acc, 2·M - 2^32, acc), and nothing wraps.
     ///
-    ///     smmulr(a, b) = fl((a·b + 2^31) / 2^32);  smmlar(a, b, c) = c + smmulr(a, b)
+    ///     smmlar(a, b, c) = c + fl((a·b + 2^31) / 2^32)
     static constexpr bool is_short(std::int64_t largest_sum, const ChannelWords& w) noexcept {
-        return w[1] <= -2 && w[1] >= -31 && largest_sum < std::int64_t{1} << 30;
+        constexpr std::int32_t half = 1 << 30;
+        return w[0] >= half && w[1] <= -2 && w[1] >= -31 && largest_sum < half;
     }
 
     template <class L>

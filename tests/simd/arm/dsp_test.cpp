@@ -236,13 +236,15 @@ TEST_CASE("is_short() refuses what the short form gets wrong") {
     CHECK_FALSE(Rule::is_short(1 << 30, quarter));
     CHECK_FALSE(Rule::is_short(0, half));
     CHECK_FALSE(Rule::is_short(0, Rule::make({0, 0})));
+    CHECK_FALSE(Rule::is_short(0, Rule::make({(1 << 30) - 1, -2})));
     CHECK_FALSE(Rule::is_short(1 << 29, Rule::make({1 << 30, 1})));
-    // A doubled sum of 2^31 is -2^31, and 2^31 is no multiplier.
+    // 2^31 is no power, and twice a multiplier below 2^30 is not negative.
     const auto expected = [](std::int64_t acc, int shift) {
         return static_cast<std::int64_t>(ref::multiply_double_rounding(acc, {1 << 30, shift}));
     };
-    CHECK(simd::dsp_lanes::ShortRounding(1 << 30, -2, 0).scaled(1 << 30) != expected(1 << 30, -2));
     CHECK(simd::dsp_lanes::ShortRounding(1 << 30, -1, 0).scaled(1000) != expected(1000, -1));
+    const auto small = static_cast<std::int64_t>(ref::multiply_double_rounding(1000000, {(1 << 30) - 1, -2}));
+    CHECK(simd::dsp_lanes::ShortRounding((1 << 30) - 1, -2, 0).scaled(1000000) != small);
 }
 
 // --- tiles -----------------------------------------------------------------------------------------------------------

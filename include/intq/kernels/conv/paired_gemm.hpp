@@ -112,9 +112,11 @@ private:
     static INTQ_ALWAYS_INLINE void store_panels(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
                                                 index_t at, index_t panels, std::int8_t* y) noexcept {
         const std::int32_t* const multipliers = packed.words + at;
+        const index_t depth = packed.column_size();
         Tile::template store_panels<Range == detail::CodeRange::positive>(
-            {x, w, packed.column_size(), panels, static_cast<const std::int32_t*>(packed.bias) + at, multipliers,
-             multipliers + packed.padded_outputs(), packed.codes.zero_point, y, packed.out_channels});
+            {x, x + depth / 2 * Tile::rows, static_cast<const std::int32_t*>(packed.bias) + at, multipliers,
+             multipliers + packed.padded_outputs(), y, packed.out_channels, packed.codes.zero_point,
+             w + panels * Tile::columns * depth, w, simd::PairedPanels::skipped_of(depth)});
     }
 
     template <int Rows>

@@ -36,23 +36,22 @@ struct dsp_lanes : arith::scalar_lanes {
         return a < 0 ? -quotient : quotient;
     }
 
-    /// The codes of double rounding, four instructions each and one for their bounds.
+    /// The codes of double rounding, three instructions each and one for their bounds.
     ///
     ///     scaled(acc) = RDBPOT(SRDHM(acc, M), -shift) + zero_point
     ///
-    /// SMMULR of the doubled sum is SRDHM. One taken off a negative product turns half-up into half away from zero, and
-    /// SMMLAR by 2^(32 + shift) adds, shifts and rounds half-up at once.
+    /// SMMLAR by 2·M - 2^32, an int32, adds the sum once more and so is SRDHM. One taken off a negative product turns
+    /// half-up into half away from zero, and SMMLAR by 2^(32 + shift) adds, shifts and rounds half-up at once.
     class ShortRounding {
     public:
         /// @pre fixed_point<double_rounding>::is_short() for every sum
         INTQ_ALWAYS_INLINE ShortRounding(std::int32_t multiplier, std::int32_t shift, std::int32_t zero_point) noexcept
-            : multiplier_(multiplier),
+            : multiplier_(static_cast<std::int32_t>(static_cast<std::uint32_t>(multiplier) << 1)),
               power_(static_cast<std::int32_t>(std::uint32_t{1} << (32 + shift))),
               zero_point_(zero_point) {}
 
         INTQ_ALWAYS_INLINE std::int32_t scaled(std::int32_t acc) const noexcept {
-            const auto doubled = static_cast<std::int32_t>(static_cast<std::uint32_t>(acc) << 1);
-            const std::int32_t x = DspWords::smmulr(doubled, multiplier_);
+            const std::int32_t x = DspWords::smmlar(acc, multiplier_, acc);
             const auto away =
                 static_cast<std::int32_t>(static_cast<std::uint32_t>(x) + static_cast<std::uint32_t>(x >> 31));
             return DspWords::smmlar(away, power_, zero_point_);

@@ -39,20 +39,24 @@
             "smlad r4, r0, r12, r4\n\t"   \
             "smlad r5, r9, r12, r5\n\t"   \
             "smlad r6, r10, r12, r6\n\t"
-/// All of them, where [sp, #8] is the end of x and [sp, #4] that of its whole passes of four steps.
-#        define INTQ_DETAIL_DSP_STEPS_                                                                       \
-            "b 2f\n\t"                                                                                       \
-            "1:\n\t" INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ \
-            "2:\n\t"                                                                                         \
-            "ldr lr, [sp, #4]\n\t"                                                                           \
-            "cmp r7, lr\n\t"                                                                                 \
-            "bne 1b\n\t"                                                                                     \
-            "b 4f\n\t"                                                                                       \
-            "3:\n\t" INTQ_DETAIL_DSP_STEP_                                                                   \
-            "4:\n\t"                                                                                         \
-            "ldr lr, [sp, #8]\n\t"                                                                           \
-            "cmp r7, lr\n\t"                                                                                 \
-            "bne 3b\n\t"
+/// All of them, where [sp, #4] is the end of x: four a pass, of which the first begins behind `skipped` ones, at r10.
+/// A step has 19 instructions of four bytes.
+#        define INTQ_DETAIL_DSP_FIND_STEP_(skipped) \
+            "mov.w r0, #76\n\t"                     \
+            "adr.w lr, 1f\n\t"                      \
+            "mla r10, " skipped                     \
+            ", r0, lr\n\t"                          \
+            "add r10, r10, #1\n\t"
+#        define INTQ_DETAIL_DSP_STEPS_                                                                                \
+            "bx r10\n\t"                                                                                              \
+            ".balign 4\n\t"                                                                                           \
+            "1:\n\t" INTQ_DETAIL_DSP_STEP_ "5:\n\t" INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ \
+            ".if (5b - 1b) != 76\n\t"                                                                                 \
+            ".error \"a step is not 76 bytes\"\n\t"                                                                   \
+            ".endif\n\t"                                                                                              \
+            "ldr lr, [sp, #4]\n\t"                                                                                    \
+            "cmp r7, lr\n\t"                                                                                          \
+            "bne 1b\n\t"
 #    endif
 
 namespace intq::simd {
@@ -83,56 +87,42 @@ struct DspProducts {
     }
 
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
-    /// The codes of three rows and of all whole panels, with sums and codes in registers: the five instructions of
-    /// ShortRounding a code, and 32 for the parameters of two channels.
+    /// The codes of three rows and of all whole panels, with sums and codes in registers: the four instructions of
+    /// ShortRounding a code, and 30 for the parameters of two channels.
     ///
     /// @tparam Positive  the bounds: 0 … 127, or those of int8
     template <bool Positive> static INTQ_OUT_OF_LINE void store_panels(const PairedPanels& panels) noexcept {
-        struct {
-            const std::int32_t *x, *whole, *end, *bias, *multipliers, *shifts;
-            std::int8_t* y;
-            index_t stride;
-            std::int32_t zero_point;
-            const std::int8_t *last, *w;
-        } frame{panels.x,
-                panels.x + panels.depth / 16 * 24,
-                panels.x + panels.depth / 2 * 3,
-                panels.bias,
-                panels.multipliers,
-                panels.shifts,
-                panels.y,
-                panels.stride,
-                panels.zero_point,
-                panels.w + panels.count * 2 * panels.depth,
-                panels.w};
-        register auto* pointer asm("r0") = &frame;
+        register const PairedPanels* pointer asm("r0") = &panels;
         asm volatile(
             "push {r7}\n\t"
-            "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11}\n\t"
+            "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r11, r12}\n\t"
+            INTQ_DETAIL_DSP_FIND_STEP_("r12")
             "push {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10}\n\t"
             "mov r8, r11\n\t"
             "0:\n\t"
-            "ldr r9, [sp, #12]\n\t"
+            "ldr r9, [sp, #8]\n\t"
+            "ldr r10, [sp, #36]\n\t"
             "ldr r7, [sp]\n\t"
             "ldrd r1, r4, [r9], #8\n\t"
-            "str r9, [sp, #12]\n\t"
+            "str r9, [sp, #8]\n\t"
             "mov r2, r1\n\t"
             "mov r3, r1\n\t"
             "mov r5, r4\n\t"
             "mov r6, r4\n\t" INTQ_DETAIL_DSP_STEPS_
-            "ldrd r9, r10, [sp, #16]\n\t"
+            "ldrd r9, r10, [sp, #12]\n\t"
             "ldrd r0, r7, [r9], #8\n\t"
             "ldrd r11, r12, [r10], #8\n\t"
-            "strd r9, r10, [sp, #16]\n\t"
+            "strd r9, r10, [sp, #12]\n\t"
             "movs r9, #1\n\t"
-            "ldr lr, [sp, #32]\n\t"
+            "ldr lr, [sp, #28]\n\t"
+            "lsl r0, r0, #1\n\t"
+            "lsl r7, r7, #1\n\t"
             "add r11, r11, #32\n\t"
             "add r12, r12, #32\n\t"
             "lsl r11, r9, r11\n\t"
             "lsl r12, r9, r12\n\t"
             ".macro intq_code sum, multiplier, power\n\t"
-            "lsl \\sum, \\sum, #1\n\t"
-            "smmulr \\sum, \\sum, \\multiplier\n\t"
+            "smmlar \\sum, \\sum, \\multiplier, \\sum\n\t"
             "add \\sum, \\sum, \\sum, asr #31\n\t"
             "smmlar \\sum, \\sum, \\power, lr\n\t"
             ".if %c[positive]\n\t"
@@ -148,7 +138,7 @@ struct DspProducts {
             "intq_code r3, r0, r11\n\t"
             "intq_code r6, r7, r12\n\t"
             ".purgem intq_code\n\t"
-            "ldrd r9, r10, [sp, #24]\n\t"
+            "ldrd r9, r10, [sp, #20]\n\t"
             "bfi r1, r4, #8, #8\n\t"
             "bfi r2, r5, #8, #8\n\t"
             "bfi r3, r6, #8, #8\n\t"
@@ -156,8 +146,8 @@ struct DspProducts {
             "strh r2, [r9, r10]\n\t"
             "strh r3, [r9, r10, lsl #1]\n\t"
             "adds r9, #2\n\t"
-            "ldr r10, [sp, #36]\n\t"
-            "str r9, [sp, #24]\n\t"
+            "ldr r10, [sp, #32]\n\t"
+            "str r9, [sp, #20]\n\t"
             "cmp r8, r10\n\t"
             "bne 0b\n\t"
             "add sp, #40\n\t"
@@ -191,18 +181,20 @@ private:
         std::int32_t acc[6];
         const std::int32_t* x;
         const std::int8_t* w;
-        const std::int32_t *whole, *end;  // of x: where passes of 16 products end, and where all do
+        const std::int32_t* end;  // of x
+        std::uint32_t skipped;
     };
 
     static INTQ_ALWAYS_INLINE void add_three_by_two(const std::int32_t* x, const std::int8_t* w, index_t depth,
                                                     std::int32_t (&acc)[6]) noexcept {
-        Streams streams{{acc[0], acc[1], acc[2], acc[3], acc[4], acc[5]}, x, w, x + depth / 16 * 24, x + depth / 2 * 3};
+        Streams streams{
+            {acc[0], acc[1], acc[2], acc[3], acc[4], acc[5]}, x, w, x + depth / 2 * 3, PairedPanels::skipped_of(depth)};
         register Streams* pointer asm("r0") = &streams;
         asm volatile(
             "push {r0, r7}\n\t"
             "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10}\n\t"
-            "push {r7, r9, r10}\n\t" INTQ_DETAIL_DSP_STEPS_
-            "add sp, #12\n\t"
+            "push {r7, r9}\n\t" INTQ_DETAIL_DSP_FIND_STEP_("r10") INTQ_DETAIL_DSP_STEPS_
+            "add sp, #8\n\t"
             "pop {r0, r7}\n\t"
             "stm r0, {r1, r2, r3, r4, r5, r6}"
             : "+r"(pointer)
@@ -250,6 +242,7 @@ private:
 }  // namespace intq::simd
 
 #    undef INTQ_DETAIL_DSP_STEP_
+#    undef INTQ_DETAIL_DSP_FIND_STEP_
 #    undef INTQ_DETAIL_DSP_STEPS_
 
 #endif

@@ -21,14 +21,17 @@ struct PairedWeights3x3 {
 
 /// A whole tile of staged rows and some panels of a layer, with the words of double rounding.
 struct PairedPanels {
-    const std::int32_t* x;
-    const std::int8_t* w;
-    index_t depth;
-    index_t count;  // panels of Tile::columns channels, at least 1
+    const std::int32_t *x, *end;  // the words, and where they end
     const std::int32_t *bias, *multipliers, *shifts;
-    std::int32_t zero_point;
     std::int8_t* y;  // the first channel of the first row
     index_t stride;  // from a row to the next
+    std::int32_t zero_point;
+    const std::int8_t *w_end, *w;  // of whole panels: at least one
+    std::uint32_t skipped;         // steps of four products that the first pass of four lacks
+
+    static constexpr std::uint32_t skipped_of(index_t depth) noexcept {
+        return (0u - static_cast<std::uint32_t>(depth) / 4u) % 4u;
+    }
 };
 
 /// The tiles of a backend whose packing says Staging::paired, for int8 activations and weights in sums of 32 bits.
