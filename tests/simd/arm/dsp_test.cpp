@@ -310,6 +310,36 @@ template <int Stride> bool windows_agree(index_t count, bool starts_lower, Draw&
 
 }  // namespace
 
+namespace {
+
+/// Windows that begin with the first of four rows and with the second.
+bool two_rows_agree(index_t pairs, Draw& draw) {
+    const auto columns = static_cast<std::size_t>(2 * pairs + 2);
+    std::vector<std::int8_t> x(columns * 16), w(9);  // [column][row][channel], [column][row]
+    for (std::int8_t& code : x) code = any_code(draw);
+    for (std::int8_t& weight : w) weight = any_code(draw);
+    std::vector<std::int32_t> staged(columns * 8), sums(static_cast<std::size_t>(4 * pairs));
+    for (std::size_t i = 0; i < columns; ++i) {
+        const auto word = [&](std::size_t row) { return word_of_bytes(&x[16 * i + 4 * row]); };
+        Tile::pair_four(word(0), word(1), word(2), word(3), staged.data() + 8 * i);
+    }
+    std::int16_t packed[12];
+    for (std::size_t i = 0; i < 12; ++i) packed[i] = i % 4 == 3 ? 0 : w[i / 4 * 3 + i % 4];
+    for (std::size_t channel = 0; channel < 4; ++channel) {
+        const auto bias = static_cast<std::int32_t>(draw.bits());
+        Tile::sum_two_rows(staged.data() + 2 * channel, packed, bias, pairs, sums.data());
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+            const std::size_t pixel = i / 4 * 2 + i % 2, row = i / 2 % 2;
+            std::int64_t sum = bias;
+            for (std::size_t k = 0; k < 9; ++k) sum += x[16 * (pixel + k / 3) + 4 * (row + k % 3) + channel] * w[k];
+            if (sums[i] != wrapped(sum)) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
 TEST_CASE("a tile of staged pixels sums the products of plain loops") {
     Draw draw(3);
     for (index_t depth = 4; depth <= 80; depth += 4) {
@@ -331,4 +361,5 @@ TEST_CASE("windows of 3×3 on staged columns sum the products of plain loops") {
             CHECK(windows_agree<1>(count, starts_lower, draw));
             CHECK(windows_agree<2>(count, starts_lower, draw));
         }
+    for (index_t pairs = 1; pairs <= 9; ++pairs) CHECK(two_rows_agree(pairs, draw));
 }

@@ -25,6 +25,7 @@ inline namespace INTQ_ABI {
 /// Cost     2 · pixels · channels · taps operations; padding is multiplied like pixels
 template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthwise {
     using L = simd::lanes<Backend>;
+    using Tile = simd::PairedTile<Backend>;
 
     static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
@@ -71,23 +72,25 @@ private:
                                             index_t line, index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
         const detail::PairedLineLayout& layout = staged.layout();
-        const index_t width = call.geometry->out.width, step = packed.out_channels, served = layout.served;
-        const detail::SumLines of{width, layout.pixels - width, step, (served - 1) * width * step};
+        const index_t width = call.geometry->out.width, step = packed.out_channels;
         std::int8_t* y = static_cast<std::int8_t*>(call.y) + line * width * step + c;
         std::int32_t* const sums = staged.sums();
         const index_t left = packed.out_channels - c;
         const index_t channels = left < detail::paired_channels ? left : detail::paired_channels;
-        for (index_t i = 0; i < channels; ++i, ++y) {
-            const detail::ShortCodes<L, Range> codes(packed, c + i);
-            simd::PairedWeights3x3 weights = staged.weights_3x3(c + i);
-            const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[c + i];
-            for (index_t row = 0, lines = (count + served - 1) / served;;) {
-                detail::sum_windows<Backend, Stride>(staged.words(i), weights, bias,
-                                                     (lines - 1) * layout.pixels + width, sums);
-                detail::store_codes<L, Range>(codes, of, lines, sums, y + row * width * step);
-                lines = (count + served - 2) / served;
-                if (++row == served || lines == 0) break;
-                weights = simd::PairedTile<Backend>::one_row_lower(weights);
+        const bool has_two = Stride == 1 && layout.served == 2;
+        const index_t lines = has_two ? (count + 1) / 2 : count, pixels = (lines - 1) * layout.pixels + width;
+        const detail::SumLines of{width, has_two ? 2 * (layout.pixels - width / 2 * 2) : layout.pixels - width, step};
+        const auto* const bias = static_cast<const std::int32_t*>(packed.bias);
+        for (const index_t first = c, end = c + channels; c < end; ++c, ++y) {
+            const detail::ShortCodes<L, Range> codes(packed, c);
+            if (has_two) {
+                detail::sum_two_rows<Backend>(staged.words(c - first), staged.weights_of(c), bias[c], (pixels + 1) / 2,
+                                              sums);
+                detail::store_two_rows<L, Range>(codes, of, count, sums, y);
+            } else {
+                detail::sum_windows<Backend, Stride>(staged.words(c - first), staged.weights_3x3(c), bias[c], pixels,
+                                                     sums);
+                detail::store_codes<L, Range>(codes, of, lines, sums, y);
             }
         }
     }

@@ -45,7 +45,7 @@ struct PairedLineLayout {
     index_t before;  // columns of a line before those of the image, and those
     index_t inside;
     index_t all_columns;  // of a line, with both margins
-    index_t pixels;       // sums from a line to the next
+    index_t pixels;       // sums of an output line to the next staged one
     index_t weights;      // words of a channel's weights
     index_t words;        // of all lines, with what sum_3x3() reads behind them
 
@@ -53,7 +53,7 @@ struct PairedLineLayout {
         constexpr index_t wanted_pixels = 64;
         const index_t stride = window.stride.width, out = geometry.out.width;
         slides = window.kernel == Size2d{3, 3} && stride <= 2 && window.dilation.width == 1;
-        served = slides && window.stride.height == 1 && window.dilation.height == 1 ? 2 : 1;
+        served = slides && window.stride == Size2d{1, 1} && window.dilation.height == 1 ? 2 : 1;
         const index_t wanted = (wanted_pixels + out * served - 1) / (out * served);
         const index_t most = (geometry.out.height + served - 1) / served;
         const index_t times = (most + wanted - 1) / wanted;
@@ -63,14 +63,15 @@ struct PairedLineLayout {
         all_columns = (out - 1) * stride + (window.kernel.width - 1) * window.dilation.width + 1;
         before = smaller(window.padding.left, all_columns);
         inside = smaller(geometry.in.width, all_columns - before);
-        const index_t pitch = round_up(all_columns - smaller(before, all_columns - before - inside), stride);
+        const index_t pitch = round_up(all_columns - smaller(before, all_columns - before - inside),
+                                       served == 2 ? 2 : stride);  // two pixels are summed together
         line = pitch * column;
         pixels = pitch / stride;
         weights = window.kernel.width * groups;
         words = ((lines - 1) * pitch + all_columns + stride) * column;
     }
     constexpr index_t bytes() const noexcept {
-        return (words + lines * pixels + 1) * static_cast<index_t>(sizeof(std::int32_t));
+        return (words + (lines * pixels + 1) * served) * static_cast<index_t>(sizeof(std::int32_t));
     }
 
 private:

@@ -22,6 +22,13 @@ INTQ_OUT_OF_LINE void sum_windows(const std::int32_t* x, const simd::PairedWeigh
     simd::PairedTile<Backend>::template sum_3x3<Stride>(x, w, bias, count, sums);
 }
 
+/// The same of PairedTile::sum_two_rows().
+template <class Backend>
+INTQ_OUT_OF_LINE void sum_two_rows(const std::int32_t* x, const std::int16_t* w, std::int32_t bias, index_t pairs,
+                                   std::int32_t* sums) noexcept {
+    simd::PairedTile<Backend>::sum_two_rows(x, w, bias, pairs, sums);
+}
+
 /// The windows of some output lines, as columns of pairs.
 ///
 ///     word(line, column, channel, g) = {x[row 2g of the line's window][column][channel], x[row 2g + 1][…]}
@@ -106,6 +113,11 @@ public:
     INTQ_ALWAYS_INLINE const std::int32_t* words(index_t channel) const noexcept {
         return words_ + channel * at_.groups;
     }
+    /// Pairs of rows, column by column.
+    INTQ_ALWAYS_INLINE const std::int16_t* weights_of(index_t c) const noexcept {
+        return static_cast<const std::int16_t*>(packed_.weights) + 2 * c * at_.weights;
+    }
+
     /// @pre layout().slides
     INTQ_ALWAYS_INLINE simd::PairedWeights3x3 weights_3x3(index_t c) const noexcept {
         const std::int16_t* const w = weights_of(c);
@@ -156,11 +168,6 @@ private:
             left < paired_channels ? Tile::four_codes(row.from, left) : Tile::four_codes(row.from);
         row.from += row.stride;
         return codes;
-    }
-
-    /// Pairs of rows, column by column.
-    INTQ_ALWAYS_INLINE const std::int16_t* weights_of(index_t c) const noexcept {
-        return static_cast<const std::int16_t*>(packed_.weights) + 2 * c * at_.weights;
     }
 
     const PackedConv2d& packed_;

@@ -48,8 +48,31 @@ struct SumLines {
     index_t width;
     index_t next_sum;  // from the end of a line to the next one
     index_t y_step;    // from a pixel to the next
-    index_t next_y;    // from the end of a line to the next one
 };
+
+/// The codes of `count` output lines, of which a staged line has two, from sums of two pixels and two lines in turn.
+/// Where the last staged line has one output line, the codes of a second one are overwritten.
+template <class L, CodeRange Range>
+INTQ_OUT_OF_LINE void store_two_rows(const ShortCodes<L, Range>& given, const SumLines& of, index_t count,
+                                     const std::int32_t* sums, std::int8_t* y) noexcept {
+    const ShortCodes<L, Range> codes = given;
+    const index_t step = of.y_step, row = of.width * step, quads = of.width / 2 * 4, next_sum = of.next_sum;
+    const bool is_odd = of.width % 2 == 1;
+    for (; count > 0; count -= 2, sums += next_sum, y += 2 * row) {
+        std::int8_t *upper = y, *lower = count > 1 ? y + row : y;
+        for (const std::int32_t* const end = sums + quads; sums != end;
+             sums += 4, upper += 2 * step, lower += 2 * step) {
+            *lower = codes.code(sums[2]);
+            lower[step] = codes.code(sums[3]);
+            *upper = codes.code(sums[0]);
+            upper[step] = codes.code(sums[1]);
+        }
+        if (is_odd) {
+            *lower = codes.code(sums[2]);
+            *upper = codes.code(sums[0]);
+        }
+    }
+}
 
 /// The codes of `lines` lines of sums, out of line because its loop takes ten instructions where nothing else needs a
 /// register.
@@ -57,9 +80,9 @@ template <class L, CodeRange Range>
 INTQ_OUT_OF_LINE void store_codes(const ShortCodes<L, Range>& given, const SumLines& of, index_t lines,
                                   const std::int32_t* sums, std::int8_t* y) noexcept {
     const ShortCodes<L, Range> codes = given;
-    const index_t width = of.width, next_sum = of.next_sum, step = of.y_step, next = of.next_y;
+    const index_t width = of.width, next_sum = of.next_sum, step = of.y_step;
     const auto store = [&](auto is_odd) INTQ_ALWAYS_INLINE_LAMBDA {
-        for (; lines > 0; --lines, sums += next_sum, y += next) {
+        for (; lines > 0; --lines, sums += next_sum) {
             const std::int32_t* const end = sums + width;
             if constexpr (is_odd.value) {
                 *y = codes.code(*sums++);

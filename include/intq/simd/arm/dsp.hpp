@@ -176,6 +176,87 @@ template <> struct PairedTile<dsp> {
                 low_to_high(w.w4), DspWords::low_halves(w.w4 >> 16, w.w5)};
     }
 
+    /// Sums of windows over columns of four rows, which are 8 words from each other: of two output lines, two pixels of
+    /// each at a time.
+    ///
+    ///     sums[4i + 2r + j] = bias + the window of pixel 2i + j that begins with row r
+    ///
+    /// A column of two words serves six windows: 33 instructions for four sums.
+    ///
+    /// @param x      readable for one column behind the last window
+    /// @param w      pairs of rows, column by column
+    /// @param pairs  of pixels, at least 1
+    static INTQ_ALWAYS_INLINE void sum_two_rows(const std::int32_t* x, const std::int16_t* w, std::int32_t bias,
+                                                index_t pairs, std::int32_t* sums) noexcept {
+#    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
+        register const std::int32_t* from asm("r0") = x;
+        register std::int32_t* to asm("r1") = sums;
+        register const std::int16_t* weights asm("r2") = w;
+        register std::int32_t start asm("r3") = bias;
+        register const std::int32_t* end asm("r4") = sums + 4 * pairs;
+        asm volatile(  // r7 may hold the frame and so is no clobber
+            "push {r3, r4, r7}\n\t"
+            "ldm r2, {r2, r3, r4, r5, r6, r7}\n\t"
+            "lsl r3, r3, #16\n\t"  // {row 1, row 2} of each column
+            "lsl r5, r5, #16\n\t"
+            "lsl r7, r7, #16\n\t"
+            "orr r3, r3, r2, lsr #16\n\t"
+            "orr r5, r5, r4, lsr #16\n\t"
+            "orr r7, r7, r6, lsr #16\n\t"
+            "0:\n\t"
+            "ldrd r8, r9, [r0], #32\n\t"
+            "ldr lr, [sp]\n\t"
+            "smlad r10, r8, r2, lr\n\t"
+            "smlatb r12, r8, r2, lr\n\t"
+            "smlabt r10, r9, r3, r10\n\t"
+            "smlad r12, r9, r3, r12\n\t"
+            "ldrd r8, r9, [r0], #32\n\t"
+            "smlad r11, r8, r2, lr\n\t"
+            "smlatb lr, r8, r2, lr\n\t"
+            "smlad r10, r8, r4, r10\n\t"
+            "smlatb r12, r8, r4, r12\n\t"
+            "smlabt r11, r9, r3, r11\n\t"
+            "smlad lr, r9, r3, lr\n\t"
+            "smlabt r10, r9, r5, r10\n\t"
+            "smlad r12, r9, r5, r12\n\t"
+            "ldrd r8, r9, [r0]\n\t"
+            "smlad r11, r8, r4, r11\n\t"
+            "smlatb lr, r8, r4, lr\n\t"
+            "smlad r10, r8, r6, r10\n\t"
+            "smlatb r12, r8, r6, r12\n\t"
+            "smlabt r11, r9, r5, r11\n\t"
+            "smlad lr, r9, r5, lr\n\t"
+            "smlabt r10, r9, r7, r10\n\t"
+            "smlad r12, r9, r7, r12\n\t"
+            "ldrd r8, r9, [r0, #32]\n\t"
+            "smlad r11, r8, r6, r11\n\t"
+            "smlatb lr, r8, r6, lr\n\t"
+            "smlabt r11, r9, r7, r11\n\t"
+            "smlad lr, r9, r7, lr\n\t"
+            "ldr r8, [sp, #4]\n\t"
+            "stm r1!, {r10, r11, r12, lr}\n\t"
+            "cmp r1, r8\n\t"
+            "bne 0b\n\t"
+            "add sp, #8\n\t"
+            "pop {r7}"
+            : "+r"(from), "+r"(to), "+r"(weights), "+r"(start), "+r"(end)
+            :
+            : "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
+#    else
+        for (index_t i = 0; i < 2 * pairs; ++i, x += 8) {
+            std::int32_t upper = bias, lower = bias;
+            for (index_t column = 0; column < 3; ++column) {
+                const std::int32_t w01 = two_weights(w + 4 * column), w12 = two_weights(w + 4 * column + 1);
+                const std::int32_t u = x[8 * column], l = x[8 * column + 1];
+                upper = DspWords::smlabb(DspWords::smlad(upper, u, w01), l, w12 >> 16);
+                lower = DspWords::smlad(DspWords::smlabb(lower, u >> 16, w01), l, w12);
+            }
+            sums[i / 2 * 4 + i % 2] = upper;
+            sums[i / 2 * 4 + i % 2 + 2] = lower;
+        }
+#    endif
+    }
+
     /// Sums of windows of three rows and columns of one channel, where a column is 8 words from the next.
     ///
     ///     sums[i] = bias + sum_{k < 3} v[0]·w[2k] + v[1]·w[2k + 1],   v = x + 8·(i·Stride + k)

@@ -36,6 +36,11 @@ struct DspWords {
         return static_cast<std::int32_t>(acc + low(x) * low(w) + std::int64_t{x >> 16} * (w >> 16));
 #    endif
     }
+    /// acc + x·w over the lower halves.
+    static INTQ_ALWAYS_INLINE std::int32_t smlabb(std::int32_t acc, std::int32_t x, std::int32_t w) noexcept {
+        const std::int32_t product = static_cast<std::int16_t>(x & 0xffff) * static_cast<std::int16_t>(w & 0xffff);
+        return static_cast<std::int32_t>(static_cast<std::uint32_t>(acc) + static_cast<std::uint32_t>(product));
+    }
     /// Bytes 0 and 2 of a word as two int16.
     static INTQ_ALWAYS_INLINE std::int32_t even_bytes(std::int32_t word) noexcept {
 #    if defined(__ARM_FEATURE_SIMD32)

@@ -61,6 +61,9 @@ struct PairedPanels {
 ///                                      sums of windows over columns of eight words, Stride 1 or 2; may read that many
 ///                                      columns and write one sum more
 ///     one_row_lower(w)                 the weights of windows that begin with the second row of the words
+///     sum_two_rows(x, const int16_t* w, bias, pairs, int32_t* sums)
+///                                      of windows that begin with the first row and with the second: sums[4i + 2r + j]
+///                                      of pixel 2i + j from row r on; may read one column more
 template <class Backend> struct PairedTile;
 
 }  // namespace INTQ_ABI
