@@ -48,9 +48,15 @@ public:
     INTQ_ALWAYS_INLINE PairedBytes(std::int8_t* to, std::int32_t code) noexcept
         : to_(to), padding_(static_cast<std::int8_t>(code)) {}
 
+    /// Words, of which the last one overlaps.
     INTQ_ALWAYS_INLINE void copy(const std::int8_t* from, index_t count) noexcept {
-        for (; count >= 4; count -= 4, from += 4, to_ += 4) std::memcpy(to_, from, 4);
-        for (; count > 0; --count) *to_++ = *from++;
+        if (count >= 4) {
+            for (index_t i = 0; i + 4 <= count; i += 4) std::memcpy(to_ + i, from + i, 4);
+            if (count % 4 != 0) std::memcpy(to_ + count - 4, from + count - 4, 4);
+            to_ += count;
+        } else {
+            for (; count > 0; --count) *to_++ = *from++;
+        }
     }
     INTQ_ALWAYS_INLINE void fill(index_t count) noexcept {
         for (; count > 0; --count) *to_++ = padding_;
@@ -80,7 +86,10 @@ public:
           words_(reinterpret_cast<std::int32_t*>(words)),
           bytes_(reinterpret_cast<std::int8_t*>(words) + paired_words_bytes(packed_, *call.geometry)),
           channels_(packed_.group_inputs()),
-          is_run_(packed_.groups == 1 && packed_.window.dilation.width == 1) {}
+          is_run_(packed_.groups == 1 && packed_.window.dilation.width == 1) {
+        const index_t codes = packed_.taps() * channels_;  // behind them the weights are zero
+        for (index_t i = codes; i < packed_.column_size(); ++i) bytes_[i] = 0;
+    }
 
     /// The words of the next `Rows` pixels.
     template <int Rows> const std::int32_t* tile() noexcept {
@@ -95,15 +104,26 @@ private:
     template <int Rows> INTQ_ALWAYS_INLINE void stage_pixel(std::int32_t* to) noexcept {
         PairedWords<Backend, Rows> words(to, packed_.input_zero_point);
         if (channels_ % 4 == 0) return visit(words);
-        const Window2d& window = packed_.window;
+        const Size2d kernel = packed_.window.kernel;
         const bool is_inside = top_ >= 0 && left_ >= 0 &&
-                               top_ + (window.kernel.height - 1) * window.dilation.height < in_.height &&
-                               left_ + window.kernel.width <= in_.width;
-        if (is_run_ && is_inside && window.kernel.width * channels_ % 4 == 0) return visit(words);
+                               top_ + (kernel.height - 1) * packed_.window.dilation.height < in_.height &&
+                               left_ + kernel.width <= in_.width;
+        if (is_run_ && is_inside && kernel.width * channels_ % 4 == 0) return visit_inside(words);
         PairedBytes bytes(bytes_, packed_.input_zero_point);
-        visit(bytes);
-        bytes.fill(3);  // the weights of the last group's rest are zero
+        if (is_run_ && is_inside)
+            visit_inside(bytes);
+        else
+            visit(bytes);
         words.copy(bytes_, packed_.column_size());
+    }
+
+    /// The window of a pixel without padding, whose rows are runs.
+    template <class Sink> INTQ_ALWAYS_INLINE void visit_inside(Sink& sink) const noexcept {
+        const std::int8_t* line = image_ + top_ * line_stride_ + left_ * pixel_stride_;
+        for (index_t ky = 0; ky < packed_.window.kernel.height; ++ky) {
+            sink.copy(line, packed_.window.kernel.width * channels_);
+            line += packed_.window.dilation.height * line_stride_;
+        }
     }
 
     /// The window of the pixel, row by row.
