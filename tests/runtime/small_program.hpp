@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "intq/kernels/conv/pack.hpp"
+#include "intq/kernels/packing/pack.hpp"
 #include "intq/runtime/execute.hpp"
 #include "intq/runtime/memory_plan.hpp"
 #include "kernels/oracle_bridge.hpp"

@@ -11,8 +11,8 @@
 #include "intq/arith/fp32.hpp"
 #include "intq/arith/tflite.hpp"
 #include "intq/kernels/conv/conv_rows.hpp"
-#include "intq/kernels/conv/pack.hpp"
 #include "intq/kernels/conv/stage.hpp"
+#include "intq/kernels/packing/pack.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::kernels {

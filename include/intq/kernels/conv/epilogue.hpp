@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "intq/arith/requantize.hpp"
-#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/base/primitives.hpp"
 

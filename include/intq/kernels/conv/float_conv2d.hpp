@@ -6,7 +6,7 @@
 
 #include "intq/arith/requantize.hpp"
 #include "intq/kernels/conv/conv2d.hpp"
-#include "intq/kernels/conv/pack_float.hpp"
+#include "intq/kernels/packing/pack_float.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::kernels {

@@ -9,11 +9,11 @@
 #define INTQ_KERNELS_CONV_GEMM_HPP
 
 #include "intq/arith/lanes.hpp"
-#include "intq/kernels/conv/conv_call.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/gemm_tasks.hpp"
 #include "intq/kernels/conv/gemm_tile.hpp"
 #include "intq/kernels/conv/stage.hpp"
+#include "intq/kernels/packing/conv_call.hpp"
 #include "intq/simd/tiles/generic_tile.hpp"
 
 namespace intq::kernels {

@@ -4,7 +4,7 @@
 #ifndef INTQ_KERNELS_CONV_GEMM_INPUT_HPP
 #define INTQ_KERNELS_CONV_GEMM_INPUT_HPP
 
-#include "intq/kernels/conv/input_form.hpp"
+#include "intq/kernels/packing/input_form.hpp"
 #include "intq/kernels/window/regions.hpp"
 
 namespace intq::kernels {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "intq/kernels/conv/conv_call.hpp"
-#include "intq/kernels/conv/input_form.hpp"
+#include "intq/kernels/packing/conv_call.hpp"
+#include "intq/kernels/packing/input_form.hpp"
 #include "intq/simd/tiles/paired_tile.hpp"
 
 namespace intq::kernels {

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "intq/arith/requantize.hpp"
-#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/streaming/code_range.hpp"
 
 namespace intq::kernels {

@@ -6,9 +6,9 @@
 
 #include "intq/arith/codes.hpp"
 #include "intq/arith/make_requantize.hpp"
-#include "intq/kernels/conv/describe_packed.hpp"
-#include "intq/kernels/conv/input_form.hpp"
 #include "intq/kernels/operators/operator.hpp"
+#include "intq/kernels/packing/describe_packed.hpp"
+#include "intq/kernels/packing/input_form.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {

@@ -19,7 +19,7 @@
 #include "intq/arith/target.hpp"
 #include "intq/core/dtype.hpp"
 #include "intq/core/op_params.hpp"
-#include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/kernels/packing/packing_rules.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {

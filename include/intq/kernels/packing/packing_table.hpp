@@ -10,7 +10,7 @@
 #include <array>
 #include <cstddef>
 
-#include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/kernels/packing/packing_rules.hpp"
 #include "intq/simd/base/backends.hpp"
 #include "intq/simd/base/tags.hpp"
 

@@ -6,10 +6,10 @@
 #define INTQ_KERNELS_PACKING_REPACK_HPP
 
 #include "intq/arith/requantize.hpp"
-#include "intq/kernels/conv/describe_packed.hpp"
-#include "intq/kernels/conv/pack.hpp"
-#include "intq/kernels/conv/packing_rules.hpp"
-#include "intq/kernels/conv/weight_places.hpp"
+#include "intq/kernels/packing/describe_packed.hpp"
+#include "intq/kernels/packing/pack.hpp"
+#include "intq/kernels/packing/packing_rules.hpp"
+#include "intq/kernels/packing/weight_places.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

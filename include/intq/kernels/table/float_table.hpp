@@ -8,7 +8,7 @@
 #include <span>
 
 #include "intq/kernels/conv/conv_rows.hpp"
-#include "intq/kernels/conv/pack_float.hpp"
+#include "intq/kernels/packing/pack_float.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {

@@ -10,8 +10,8 @@
 #include <span>
 
 #include "intq/arith/target.hpp"
-#include "intq/kernels/conv/conv_call.hpp"
-#include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/kernels/packing/conv_call.hpp"
+#include "intq/kernels/packing/packing_rules.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"
 #include "intq/kernels/streaming/move_call.hpp"
 #include "intq/kernels/streaming/quantize_call.hpp"

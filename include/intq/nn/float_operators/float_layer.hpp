@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "intq/core/op_params.hpp"
-#include "intq/kernels/conv/conv_call.hpp"
-#include "intq/kernels/conv/pack_float.hpp"
+#include "intq/kernels/packing/conv_call.hpp"
+#include "intq/kernels/packing/pack_float.hpp"
 #include "intq/nn/float_operators/float_layer_cache.hpp"
 #include "intq/tensor/tensor.hpp"
 

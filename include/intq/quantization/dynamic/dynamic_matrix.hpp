@@ -10,7 +10,7 @@
 
 #include "intq/arith/fp32.hpp"
 #include "intq/core/shape.hpp"
-#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {

@@ -11,7 +11,7 @@
 
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
-#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/streaming/move.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/program/program_builder.hpp"
@@ -99,8 +99,8 @@ private:
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
-#    include "intq/kernels/conv/pack.hpp"
 #    include "intq/kernels/operators/conv.hpp"
+#    include "intq/kernels/packing/pack.hpp"
 #    include "intq/nn/float_operators/conv.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/linear.hpp"

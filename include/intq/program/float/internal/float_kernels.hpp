@@ -4,8 +4,8 @@
 #ifndef INTQ_PROGRAM_FLOAT_INTERNAL_FLOAT_KERNELS_HPP
 #define INTQ_PROGRAM_FLOAT_INTERNAL_FLOAT_KERNELS_HPP
 
-#include "intq/kernels/conv/conv_call.hpp"
-#include "intq/kernels/conv/pack_float.hpp"
+#include "intq/kernels/packing/conv_call.hpp"
+#include "intq/kernels/packing/pack_float.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {

@@ -24,7 +24,7 @@
 #include "intq/core/shape.hpp"
 #include "intq/interop/tflite/internal/read/model.hpp"
 #include "intq/interop/tflite/read/limits.hpp"
-#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 #include "intq/tensor/tensor.hpp"

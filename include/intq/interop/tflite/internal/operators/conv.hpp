@@ -42,7 +42,7 @@ void fully_connected(OperatorImport& node);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/flatbuffer.hpp"
-#    include "intq/kernels/conv/packed_conv2d.hpp"
+#    include "intq/kernels/packing/packed_conv2d.hpp"
 #    include "intq/kernels/streaming/move_call.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/resize.hpp"

@@ -2,11 +2,11 @@
 //
 // The place of each weight and channel in a packed layer, in the orders of simd::Packing and simd::DepthwisePacking.
 // What packs and what reads packed weights again relies on it alone. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_WEIGHT_PLACES_HPP
-#define INTQ_KERNELS_CONV_WEIGHT_PLACES_HPP
+#ifndef INTQ_KERNELS_PACKING_WEIGHT_PLACES_HPP
+#define INTQ_KERNELS_PACKING_WEIGHT_PLACES_HPP
 
-#include "intq/kernels/conv/describe_packed.hpp"
-#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/packing/describe_packed.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -103,4 +103,4 @@ private:
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_WEIGHT_PLACES_HPP
+#endif  // INTQ_KERNELS_PACKING_WEIGHT_PLACES_HPP

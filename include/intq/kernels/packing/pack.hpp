@@ -2,16 +2,16 @@
 //
 // Packing: checks a convolution, proves its accumulator, and writes weights, bias and requantize words in the
 // order a backend's tile reads them. Layer: kernels (docs/design.md section 5). Any host packs for any backend.
-#ifndef INTQ_KERNELS_CONV_PACK_HPP
-#define INTQ_KERNELS_CONV_PACK_HPP
+#ifndef INTQ_KERNELS_PACKING_PACK_HPP
+#define INTQ_KERNELS_PACKING_PACK_HPP
 
 #include <bit>
 #include <cstring>
 
 #include "intq/arith/make_requantize.hpp"
-#include "intq/kernels/conv/describe_packed.hpp"
-#include "intq/kernels/conv/packing_rules.hpp"
-#include "intq/kernels/conv/weight_places.hpp"
+#include "intq/kernels/packing/describe_packed.hpp"
+#include "intq/kernels/packing/packing_rules.hpp"
+#include "intq/kernels/packing/weight_places.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -385,4 +385,4 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_PACK_HPP
+#endif  // INTQ_KERNELS_PACKING_PACK_HPP

@@ -2,11 +2,11 @@
 //
 // Packing of float convolutions and linear layers: the same panels and the same PackedConv2d as for integers, with
 // weights, bias and sums in float32. Layer: kernels (docs/design.md section 5). Any host packs for any backend.
-#ifndef INTQ_KERNELS_CONV_PACK_FLOAT_HPP
-#define INTQ_KERNELS_CONV_PACK_FLOAT_HPP
+#ifndef INTQ_KERNELS_PACKING_PACK_FLOAT_HPP
+#define INTQ_KERNELS_PACKING_PACK_FLOAT_HPP
 
 #include "intq/arith/make_requantize.hpp"
-#include "intq/kernels/conv/pack.hpp"
+#include "intq/kernels/packing/pack.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -130,4 +130,4 @@ inline Result<PackedConv2d> pack_float_conv2d(const FloatPacking& packing, const
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_PACK_FLOAT_HPP
+#endif  // INTQ_KERNELS_PACKING_PACK_FLOAT_HPP

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // PackingRules: a target and a backend as packing needs them, as data. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_PACKING_RULES_HPP
-#define INTQ_KERNELS_CONV_PACKING_RULES_HPP
+#ifndef INTQ_KERNELS_PACKING_PACKING_RULES_HPP
+#define INTQ_KERNELS_PACKING_PACKING_RULES_HPP
 
 #include "intq/arith/target.hpp"
 #include "intq/simd/base/tags.hpp"
@@ -43,4 +43,4 @@ constexpr PackingRules packing_rules() noexcept { return packing_rules_of<Backen
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_PACKING_RULES_HPP
+#endif  // INTQ_KERNELS_PACKING_PACKING_RULES_HPP

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // In which form a layer reads its input, and the workspace that this takes. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_INPUT_FORM_HPP
-#define INTQ_KERNELS_CONV_INPUT_FORM_HPP
+#ifndef INTQ_KERNELS_PACKING_INPUT_FORM_HPP
+#define INTQ_KERNELS_PACKING_INPUT_FORM_HPP
 
-#include "intq/kernels/conv/packed_conv2d.hpp"
-#include "intq/kernels/conv/paired_layout.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
+#include "intq/kernels/packing/paired_layout.hpp"
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/tags.hpp"
 
@@ -114,4 +114,4 @@ inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeome
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_INPUT_FORM_HPP
+#endif  // INTQ_KERNELS_PACKING_INPUT_FORM_HPP

@@ -2,14 +2,14 @@
 //
 // The numbers of a packed layer: all that follows from a layer and a backend without its weights, and their bounds.
 // Packing fills it, and the check of a program compares with it. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_DESCRIBE_PACKED_HPP
-#define INTQ_KERNELS_CONV_DESCRIBE_PACKED_HPP
+#ifndef INTQ_KERNELS_PACKING_DESCRIBE_PACKED_HPP
+#define INTQ_KERNELS_PACKING_DESCRIBE_PACKED_HPP
 
 #include <bit>
 
 #include "intq/arith/make_requantize.hpp"
-#include "intq/kernels/conv/packed_conv2d.hpp"
-#include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
+#include "intq/kernels/packing/packing_rules.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -268,4 +268,4 @@ constexpr bool holds_words(const PackedConv2d& packed) noexcept {
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_DESCRIBE_PACKED_HPP
+#endif  // INTQ_KERNELS_PACKING_DESCRIBE_PACKED_HPP

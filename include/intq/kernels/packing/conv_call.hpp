@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
 // One run of a packed layer, as a function pointer takes it, and its row. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_CONV_CALL_HPP
-#define INTQ_KERNELS_CONV_CONV_CALL_HPP
+#ifndef INTQ_KERNELS_PACKING_CONV_CALL_HPP
+#define INTQ_KERNELS_PACKING_CONV_CALL_HPP
 
 #include <span>
 
 #include "intq/arith/target.hpp"
 #include "intq/core/executor.hpp"
-#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/window/geometry.hpp"
 
 namespace intq::kernels {
@@ -56,4 +56,4 @@ constexpr const ConvRow* find_conv(std::span<const ConvRow> rows, const PackedCo
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_CONV_CALL_HPP
+#endif  // INTQ_KERNELS_PACKING_CONV_CALL_HPP

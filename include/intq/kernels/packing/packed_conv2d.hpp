@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Packed weights of a convolution or linear layer, and the specification they are made from. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_PACKED_CONV2D_HPP
-#define INTQ_KERNELS_CONV_PACKED_CONV2D_HPP
+#ifndef INTQ_KERNELS_PACKING_PACKED_CONV2D_HPP
+#define INTQ_KERNELS_PACKING_PACKED_CONV2D_HPP
 
 #include "intq/arith/conv.hpp"
 #include "intq/core/op_params.hpp"
@@ -227,4 +227,4 @@ inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words,
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_PACKED_CONV2D_HPP
+#endif  // INTQ_KERNELS_PACKING_PACKED_CONV2D_HPP

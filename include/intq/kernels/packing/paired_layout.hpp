@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // Where paired activations lie in the workspace. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_PAIRED_LAYOUT_HPP
-#define INTQ_KERNELS_CONV_PAIRED_LAYOUT_HPP
+#ifndef INTQ_KERNELS_PACKING_PAIRED_LAYOUT_HPP
+#define INTQ_KERNELS_PACKING_PAIRED_LAYOUT_HPP
 
 #include <cstdint>
 
-#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/tags.hpp"
 
@@ -82,4 +82,4 @@ private:
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_PAIRED_LAYOUT_HPP
+#endif  // INTQ_KERNELS_PACKING_PAIRED_LAYOUT_HPP
