@@ -121,14 +121,19 @@
 
 // --- what else there is ----------------------------------------------------------------------------------------------
 // Which backend is the best one depends on xsimd, too, and on an emulated one.
-#if INTQ_WITH_XSIMD && INTQ_EMULATES_DSP
-#    define INTQ_DETAIL_WITH_XSIMD_ _xsimd_dsp
-#elif INTQ_WITH_XSIMD
-#    define INTQ_DETAIL_WITH_XSIMD_ _xsimd
+#if INTQ_EMULATES_DSP && INTQ_EMULATES_HELIUM
+#    define INTQ_DETAIL_EMULATES_ _dsp_helium
 #elif INTQ_EMULATES_DSP
-#    define INTQ_DETAIL_WITH_XSIMD_ _dsp
+#    define INTQ_DETAIL_EMULATES_ _dsp
+#elif INTQ_EMULATES_HELIUM
+#    define INTQ_DETAIL_EMULATES_ _helium
 #else
-#    define INTQ_DETAIL_WITH_XSIMD_
+#    define INTQ_DETAIL_EMULATES_
+#endif
+#if INTQ_WITH_XSIMD
+#    define INTQ_DETAIL_WITH_XSIMD_ INTQ_DETAIL_JOIN(_xsimd, INTQ_DETAIL_EMULATES_)
+#else
+#    define INTQ_DETAIL_WITH_XSIMD_ INTQ_DETAIL_EMULATES_
 #endif
 
 // The default backend of this unit: a tag of namespace intq::simd, or `native` for the best that the

@@ -38,6 +38,11 @@
 #    define INTQ_EMULATES_DSP 0
 #endif
 
+// The same of simd::helium.
+#ifndef INTQ_EMULATES_HELIUM
+#    define INTQ_EMULATES_HELIUM 0
+#endif
+
 // INTQ_SMALL is 1 where code is to be small rather than fast (-Os, -Oz): kernels then have no special paths for common
 // shapes. Results are the same.
 #ifndef INTQ_SMALL

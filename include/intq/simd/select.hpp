@@ -8,6 +8,7 @@
 
 #include "intq/arith/lanes.hpp"
 #include "intq/simd/arm/dsp.hpp"
+#include "intq/simd/arm/helium.hpp"
 #include "intq/simd/portable/scalar.hpp"
 #include "intq/simd/portable/xsimd.hpp"
 #include "intq/simd/x86/avx2.hpp"

@@ -23,8 +23,9 @@ template <int Width> struct odd_width;  // support/odd_width.hpp
 /// The kernels of a backend that the compiled form does not hold; defined by the backend's own unit.
 template <class Backend> BackendTables tables_of();
 
-/// Those of simd::dsp, emulated.
+/// Those of simd::dsp and simd::helium, emulated.
 BackendTables emulated_dsp_tables();
+BackendTables emulated_helium_tables();
 
 /// Those of a backend of the library; without tables where this program does not hold them or the CPU lacks it.
 template <class Backend> BackendTables library_tables() {
@@ -34,14 +35,15 @@ template <class Backend> BackendTables library_tables() {
     for (const BackendTables& backend : program::runnable_tables())
         if (std::string_view(backend.name) == Backend::name) return backend;
     if constexpr (std::is_same_v<Backend, simd::dsp>) return emulated_dsp_tables();
+    if constexpr (std::is_same_v<Backend, simd::helium>) return emulated_helium_tables();
     return {Backend::name, {}};
 }
 
-/// How many backends every machine has at least: scalar, dsp and those of the tests.
+/// How many backends every machine has at least: scalar, dsp, helium and those of the tests.
 #ifdef INTQ_TEST_FEW_BACKENDS
-inline constexpr int least_backends = 3;
-#else
 inline constexpr int least_backends = 4;
+#else
+inline constexpr int least_backends = 5;
 #endif
 
 namespace detail {

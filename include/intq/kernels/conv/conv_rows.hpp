@@ -13,6 +13,8 @@
 #include "intq/kernels/conv/gemm.hpp"
 #include "intq/kernels/conv/paired_depthwise.hpp"
 #include "intq/kernels/conv/paired_gemm.hpp"
+#include "intq/kernels/conv/window_depthwise.hpp"
+#include "intq/kernels/conv/window_gemm.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -26,6 +28,8 @@ constexpr auto gemm_of() noexcept {
     constexpr bool is_int8 = std::is_same_v<X, std::int8_t> && std::is_same_v<Acc, std::int32_t>;
     if constexpr (is_int8 && Backend::int8_packing.staging == simd::Staging::paired)
         return std::type_identity<PairedGemm<Backend, Policy, Y, Sumin>>{};
+    else if constexpr (is_int8 && Backend::int8_packing.staging == simd::Staging::windows)
+        return std::type_identity<WindowGemm<Backend, Policy, Y, Sumin>>{};
     else
         return std::type_identity<Gemm<Backend, Policy, X, Weight, Acc, Y, Sumin>>{};
 }
@@ -33,8 +37,11 @@ constexpr auto gemm_of() noexcept {
 /// The depthwise skeleton.
 template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr auto depthwise_of() noexcept {
-    if constexpr (depthwise_packing_of<Backend, X, Weight, Acc>().staging == simd::Staging::paired)
+    constexpr simd::Staging staging = depthwise_packing_of<Backend, X, Weight, Acc>().staging;
+    if constexpr (staging == simd::Staging::paired)
         return std::type_identity<PairedDepthwise<Backend, Policy, Y, Sumin>>{};
+    else if constexpr (staging == simd::Staging::windows)
+        return std::type_identity<WindowDepthwise<Backend, Policy, Y, Sumin>>{};
     else
         return std::type_identity<Depthwise<Backend, Policy, X, Weight, Acc, Y, Sumin>>{};
 }

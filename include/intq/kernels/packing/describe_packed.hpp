@@ -87,7 +87,7 @@ constexpr index_t depthwise_channels(const simd::DepthwisePacking& packing, inde
 /// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
 /// The staged copy is then laid out for that; int16 input, which is read as it is elsewhere, is copied for it.
 constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
-    if (packed.groups > 1 || packed.is_paired()) return false;
+    if (packed.groups > 1 || packed.has_whole_windows()) return false;
     const index_t width = packed.window.kernel.width, depth = packed.packing.depth;
     return width > 1 && packed.window.dilation.width == 1 &&
            round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
@@ -186,13 +186,13 @@ constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, ind
     return of;
 }
 
-/// The packed weights of a channel of a paired layer: runs of them, each `step` elements from the last.
-template <class Weight> struct PairedColumn {
+/// The packed weights of a channel of a layer of whole windows: runs of them, each `step` elements from the last.
+template <class Weight> struct WindowColumn {
     const Weight* first;
     index_t runs, run, step;
 
     /// @param at  the padded channel
-    PairedColumn(const PackedConv2d& packed, index_t at) noexcept {
+    WindowColumn(const PackedConv2d& packed, index_t at) noexcept {
         first = static_cast<const Weight*>(packed.weights);
         if (packed.is_depthwise) {
             runs = 1;
@@ -220,24 +220,25 @@ template <class Weight> struct PairedColumn {
     }
 };
 
-/// Whether the short form of double rounding is exact for each channel of a paired layer.
+/// Whether the short form of double rounding is exact for each channel of a layer of whole windows.
 template <class Weight> bool sums_are_short(const PackedConv2d& packed) noexcept {
     using Rule = arith::fixed_point<arith::double_rounding>;
     const index_t channels = packed.padded_outputs();
     for (index_t at = 0; at < channels; ++at) {
+        if (at % packed.group_stride >= packed.group_outputs() && !packed.is_depthwise) continue;  // only fills a panel
         const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[at];
-        const std::int64_t largest = PairedColumn<Weight>(packed, at).largest_sum(bias);
+        const std::int64_t largest = WindowColumn<Weight>(packed, at).largest_sum(bias);
         if (!Rule::is_short(largest, words_at(packed.words, Rule::words, channels, at))) return false;
     }
     return true;
 }
 
 /// Whether the requantization stays in the range of a shorter form: floats below 2^30 in magnitude, whatever the sum
-/// and the operand; or the sums of a paired layer, whose kernel rounds twice in 32 bits.
+/// and the operand; or the sums of a layer of whole windows, whose kernel rounds twice in 32 bits.
 inline bool is_scaled_small(const PackedConv2d& packed) noexcept {
     const bool keeps = packed.output_dtype == DType::int32;
     if (packed.requantize == arith::RequantizeRule::double_rounding && !keeps) {
-        if (packed.is_paired()) return sums_are_short<std::int8_t>(packed);
+        if (packed.has_whole_windows() || packed.stages_depthwise_windows()) return sums_are_short<std::int8_t>(packed);
         if (packed.is_paired_depthwise()) return sums_are_short<std::int16_t>(packed);
     }
     if (packed.requantize != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;

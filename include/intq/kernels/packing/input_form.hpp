@@ -6,6 +6,7 @@
 
 #include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/packing/paired_layout.hpp"
+#include "intq/kernels/packing/window_layout.hpp"
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/tags.hpp"
 
@@ -20,7 +21,7 @@ enum class InputForm : std::uint8_t {
     gathered,  // one pixel for each output pixel, as a strided 1×1 window reads
     padded,    // images with their margins, so that a row of a window is one run of elements
     blocks,    // the input itself: the kernel converts rows as it comes to them
-    tiles,     // the input itself: the kernel stages the pixels of a tile, in the workspace
+    tiles,     // the input itself: the kernel stages the pixels of a tile or of a line, in the workspace
 };
 
 /// Bytes of converted rows that a kernel keeps on its stack, of form blocks: at most, and where rows are short, so that
@@ -49,7 +50,7 @@ constexpr index_t near_block_elements(index_t channels, index_t element) noexcep
 
 constexpr InputForm input_form(const PackedConv2d& packed) noexcept {
     if (packed.merges_row) return InputForm::padded;
-    if (packed.is_paired()) return InputForm::tiles;
+    if (packed.has_whole_windows()) return InputForm::tiles;
     if (packed.is_depthwise || !is_staged(packed)) return InputForm::image;
     if (fits_in_blocks(packed)) return InputForm::blocks;
     const bool is_strided = packed.taps() == 1 && !pads(packed.window) && !reads_in_place(packed.window);
@@ -60,7 +61,8 @@ constexpr InputForm input_form(const PackedConv2d& packed) noexcept {
 template <class Backend>
 inline constexpr bool stages_input = [] {
     for (const simd::Packing& packing : {Backend::int8_packing, Backend::int16_packing, Backend::wide_packing})
-        if (packing.depth > 1 && packing.staging != simd::Staging::paired) return true;
+        if (packing.depth > 1 && packing.staging != simd::Staging::paired && packing.staging != simd::Staging::windows)
+            return true;
     return false;
 }();
 
@@ -101,6 +103,9 @@ inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeome
     if (packed.is_paired_depthwise())
         return round_up(detail::PairedLineLayout(packed.window, geometry).bytes(), buffer_alignment);
     if (packed.is_paired()) return round_up(detail::paired_bytes(packed, geometry), buffer_alignment);
+    if (packed.stages_depthwise_windows())
+        return round_up(detail::DepthwiseWindowLayout(packed.window).bytes(), buffer_alignment);
+    if (packed.stages_windows()) return round_up(detail::WindowLayout(packed, geometry).bytes(), buffer_alignment);
     if (!detail::is_staged(packed)) return 0;
     const Size2d image = detail::staged_image(packed, geometry);
     if (image.height > 0 && geometry.batch > 0 &&

@@ -99,16 +99,25 @@ struct PackedConv2d {
     INTQ_ALWAYS_INLINE constexpr index_t panels() const noexcept {
         return (group_stride + packing.columns - 1) / packing.columns;
     }
-    /// The skeleton's taps, and the products of each. A row of a paired tile is a whole window.
+    /// The skeleton's taps, and the products of each. A row of a paired tile, or of one of windows, is a whole window.
     INTQ_ALWAYS_INLINE constexpr bool is_paired() const noexcept { return packing.staging == simd::Staging::paired; }
     INTQ_ALWAYS_INLINE constexpr bool is_paired_depthwise() const noexcept {
         return is_depthwise && depthwise.staging == simd::Staging::paired;
     }
+    INTQ_ALWAYS_INLINE constexpr bool stages_windows() const noexcept {
+        return packing.staging == simd::Staging::windows;
+    }
+    INTQ_ALWAYS_INLINE constexpr bool stages_depthwise_windows() const noexcept {
+        return is_depthwise && depthwise.staging == simd::Staging::windows;
+    }
+    INTQ_ALWAYS_INLINE constexpr bool has_whole_windows() const noexcept { return is_paired() || stages_windows(); }
     INTQ_ALWAYS_INLINE constexpr index_t tap_count() const noexcept {
-        return is_paired() ? 1 : merges_row ? window.kernel.height : taps();
+        return has_whole_windows() ? 1 : merges_row ? window.kernel.height : taps();
     }
     INTQ_ALWAYS_INLINE constexpr index_t tap_depth() const noexcept {
-        return is_paired() ? taps() * group_inputs() : merges_row ? window.kernel.width * in_channels : group_inputs();
+        return has_whole_windows() ? taps() * group_inputs()
+               : merges_row        ? window.kernel.width * in_channels
+                                   : group_inputs();
     }
     INTQ_ALWAYS_INLINE constexpr index_t planes() const noexcept {
         return packing.splits && weight_dtype == DType::int16 ? 2 : 1;
@@ -194,7 +203,7 @@ struct PackedParts {
 /// Whether padding adds anything to a sum: where a code of zero is not a zero in the tile.
 constexpr bool needs_tap_bias(const PackedConv2d& packed, std::int64_t offset) noexcept {
     const bool pads = !(packed.window.padding == Padding2d{});
-    return pads && offset != 0 && !packed.is_depthwise && !packed.merges_row && !packed.is_paired();
+    return pads && offset != 0 && !packed.is_depthwise && !packed.merges_row && !packed.has_whole_windows();
 }
 
 /// Elements of a pixel of zero points, which depthwise layers read on padding. A tile reads whole vectors of it, also

@@ -61,8 +61,12 @@ public:
             return first_ + (x * groups_ + y / depth) * step_ * depth + y % depth;
         }
         const index_t depth = packed_->packing.depth;
-        const index_t t = packed_->is_paired() ? 0 : packed_->merges_row ? y : tap;
-        const index_t d = (packed_->is_paired() ? tap : packed_->merges_row ? x : 0) * packed_->group_inputs() + k;
+        const index_t t = packed_->has_whole_windows() ? 0 : packed_->merges_row ? y : tap;
+        const index_t place = packed_->is_paired()        ? tap
+                              : packed_->stages_windows() ? x * kernel_.height + y
+                              : packed_->merges_row       ? x
+                                                          : 0;
+        const index_t d = place * packed_->group_inputs() + k;
         return first_ + (t * groups_ + d / depth) * step_ + d % depth;
     }
     /// From the low byte of a weight to its high one, where they are in two planes.

@@ -40,6 +40,7 @@
       "vpmaddwd+vpaddd ymm", "vpmaddwd+vpaddd ymm", "vfmadd231ps ymm")                                                 \
     X(sse41, sse41, x86, sse41, "-msse4.1", __SSE4_1__ __x86_64__, "sse4.1",                                           \
       "pmaddwd+paddd xmm", "pmaddwd+paddd xmm", "mulps+addps xmm")                                                     \
+    X(helium, helium, arm, none, "", INTQ_DETAIL_HELIUM_, "", "", "", "")                                              \
     X(dsp, dsp, arm, none, "", INTQ_DETAIL_DSP_, "", "", "", "")                                                       \
     X(xsimd, xsimd<>, any, none, "", INTQ_DETAIL_XSIMD_, "", "", "", "")                                               \
     X(scalar, scalar, any, baseline, "", , "", "", "", "")

@@ -17,9 +17,10 @@ inline namespace INTQ_CORE_ABI {
 
 /// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
 /// widened to int16; the same for the pixels of one tile only, all taps of a window in one row, with padding as the
-/// zero point. The skeleton stages a tensor once, or paired a tile; the K loop never converts. Weights of groups
-/// (depth > 1) are stored as wide as the staged activations, others and paired ones as they are.
-enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired };
+/// zero point; bytes as they are, all taps of a window in one row, column by column. The skeleton stages a tensor once,
+/// paired a tile, and windows a line at most; the K loop never converts. Weights of groups (depth > 1) are stored as
+/// wide as the staged activations, others and paired ones as they are.
+enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windows };
 
 /// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
 inline constexpr index_t paired_rows = 3;
@@ -86,6 +87,13 @@ struct dsp : scalar {
     static constexpr const char* name = "dsp";
     static constexpr Packing int8_packing{2, 4, Staging::paired, 1};
     static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 2, Staging::paired};
+};
+
+/// Sums of sixteen products of int8 in a general register (vmladava): Cortex-M55, M85.
+struct helium : scalar {
+    static constexpr const char* name = "helium";
+    static constexpr Packing int8_packing{2, 16, Staging::windows, 4};
+    static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 4, Staging::windows};
 };
 
 /// Pairs of int16 products (pmaddwd), 4 columns a vector.

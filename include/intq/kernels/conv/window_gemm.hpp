@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+//
+// The GEMM skeleton of ISAs that sum sixteen products of bytes in a general register: convolution and linear on int8.
+// Layer: kernels (docs/design.md section 5).
+//
+// A tile is three output pixels by up to 32 output channels, two at a time. Its sums go through a block of memory,
+// where four channels become codes at once. Windows of one tap are read where they lie; others are staged for some
+// pixels of a line, which share their columns.
+#ifndef INTQ_KERNELS_CONV_WINDOW_GEMM_HPP
+#define INTQ_KERNELS_CONV_WINDOW_GEMM_HPP
+
+#include <cstring>
+
+#include "intq/kernels/conv/epilogue.hpp"
+#include "intq/kernels/conv/window_codes.hpp"
+#include "intq/kernels/conv/window_stage.hpp"
+#include "intq/simd/tiles/window_tile.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// y = epilogue(bias + sum over the window and channels of x·w) for the types of one registry row.
+///
+/// @tparam Y  public type of the output
+/// @tparam E  element type of the fused add, or no_sumin
+///
+/// Result   exact: sums wrap, and the packer proved that the true sum fits
+/// Memory   conv2d_workspace_size(): the staged columns and the sums of a tile. The calling thread does all work
+/// Cost     2 · pixels · channels · window operations; padding is multiplied like pixels
+template <class Backend, class Policy, class Y, class Sumin> struct WindowGemm {
+    using L = simd::lanes<Backend>;
+    using Tile = simd::WindowTile<Backend>;
+
+    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        const ConvGeometry& geometry = *call.geometry;
+        INTQ_ASSERT(packed.packing == Backend::int8_packing && !packed.is_depthwise);
+        INTQ_ASSERT(packed.has_sumin == adds);
+        const detail::WindowLayout layout(packed, geometry);
+        auto* const staged = reinterpret_cast<std::int8_t*>(call.workspace) + detail::window_sums_bytes;
+        const Size2d out = geometry.out;
+        for (index_t group = 0; group < packed.groups; ++group) {
+            const auto* const x = static_cast<const std::int8_t*>(call.x) + group * packed.group_inputs();
+            const index_t pixel = packed.in_channels;
+            if (layout.in_place && detail::reads_in_place(packed.window)) {
+                run_pixels(call, group, {x, pixel, 0, geometry.batch * geometry.out_pixels()}, layout);
+                continue;
+            }
+            const detail::WindowStager<Backend> stager(call, group, layout, staged);
+            for (index_t line = 0; line < geometry.batch * out.height; ++line) {
+                const index_t image = line / out.height, row = line - image * out.height;
+                if (layout.in_place) {
+                    const index_t from = (image * geometry.in.height + row * packed.window.stride.height);
+                    run_pixels(call, group,
+                               {x + from * geometry.in.width * pixel, packed.window.stride.width * pixel,
+                                line * out.width, out.width},
+                               layout);
+                    continue;
+                }
+                for (index_t first = 0; first < out.width; first += layout.pixels) {
+                    const index_t left = out.width - first, count = left < layout.pixels ? left : layout.pixels;
+                    stager.stage(image, row, first, count);
+                    run_pixels(call, group, {staged, layout.pitch * layout.column, line * out.width + first, count},
+                               layout);
+                }
+            }
+        }
+    }
+
+private:
+    static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
+    static constexpr bool has_short = detail::has_window_codes<Policy, Y, Sumin>();
+    static constexpr index_t rows = simd::window_pixels, block = simd::window_channels;
+    static_assert(rows == detail::window_tile_pixels && rows * block * 4 == detail::window_sums_bytes);
+
+    /// Pixels whose windows are equally far apart, by all channels of a group.
+    struct Pixels {
+        const std::int8_t* x;
+        index_t pitch;
+        index_t first;  // among all output pixels
+        index_t count;
+    };
+    static INTQ_NEVER_INLINE void run_pixels(const ConvCall& call, index_t group, const Pixels& pixels,
+                                             const detail::WindowLayout& layout) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        auto* const sums = reinterpret_cast<std::int32_t*>(call.workspace);
+        const index_t outputs = packed.group_outputs(), stride = packed.out_channels;
+        for (index_t c = 0; c < outputs; c += block) {
+            const index_t count = outputs - c < block ? outputs - c : block, at = group * packed.group_stride + c;
+            simd::WindowSums tile{};
+            tile.w = static_cast<const std::int8_t*>(packed.weights) + at * layout.row;
+            tile.sums = sums;
+            tile.steps = static_cast<std::int32_t>(layout.row / 16 - 1);
+            tile.pairs = static_cast<std::int32_t>((count + 1) / 2);
+            detail::WindowEpilogue<Backend, Policy, Y, Sumin> epilogue(packed, at, count, sums);
+            index_t to = pixels.first * stride + group * outputs + c;
+            const std::int8_t* x = pixels.x;
+            for (index_t p = 0; p < pixels.count; p += rows, x += rows * pixels.pitch, to += rows * stride) {
+                const index_t left = pixels.count - p < rows ? pixels.count - p : rows;
+                for (index_t i = 0; i < rows; ++i) tile.x[i] = x + (i < left ? i : 0) * pixels.pitch;
+                if (layout.in_place) keep_inside(call, layout, left, tile);
+                Tile::add(tile);
+                epilogue.store(call, to, left);
+            }
+        }
+    }
+
+    /// Replaces rows that are read beyond the input's end, where the weights are zero, by copies.
+    static INTQ_ALWAYS_INLINE void keep_inside(const ConvCall& call, const detail::WindowLayout& layout, index_t left,
+                                               simd::WindowSums& tile) noexcept {
+        const PackedConv2d& packed = *call.packed;
+        const index_t inputs = packed.group_inputs();
+        if (inputs == layout.row) return;
+        const index_t size = call.geometry->batch * call.geometry->in_pixels() * packed.in_channels;
+        const std::int8_t* const end = static_cast<const std::int8_t*>(call.x) + size;
+        if (end - tile.x[left - 1] >= layout.row) return;
+        auto* to = reinterpret_cast<std::int8_t*>(call.workspace) + detail::window_sums_bytes;
+        for (index_t i = 0; i < rows; ++i, to += layout.row) {
+            std::memcpy(to, tile.x[i], static_cast<std::size_t>(inputs));
+            tile.x[i] = to;
+        }
+    }
+};
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_WINDOW_GEMM_HPP

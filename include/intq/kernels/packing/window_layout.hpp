@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+//
+// Where the staged windows of a layer lie in the workspace. Layer: kernels.
+#ifndef INTQ_KERNELS_PACKING_WINDOW_LAYOUT_HPP
+#define INTQ_KERNELS_PACKING_WINDOW_LAYOUT_HPP
+
+#include <cstdint>
+
+#include "intq/kernels/packing/packed_conv2d.hpp"
+#include "intq/kernels/window/geometry.hpp"
+#include "intq/simd/base/tags.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+namespace detail {
+
+/// Sums of a tile of windows, in bytes: three pixels by 32 channels.
+inline constexpr index_t window_sums_bytes = 384;
+/// Pixels of a tile of windows.
+inline constexpr index_t window_tile_pixels = 3;
+
+/// The columns that some output pixels of a line read, behind the sums of a tile.
+///
+///     [column][row of the window][channel of the group]
+///
+/// A window is a run of columns, which neighbours share. Where taps of a row are not beside each other, or windows are,
+/// each pixel has its own columns. A window of one tap is read where it lies, and only a tile whose last rows would be
+/// read beyond the input is copied.
+struct WindowLayout {
+    bool in_place;
+    bool shares;      // columns between pixels
+    index_t column;   // bytes
+    index_t pitch;    // columns from a pixel to the next
+    index_t pixels;   // staged together
+    index_t columns;  // of all of them
+    index_t row;      // bytes of a tile's row
+
+    constexpr WindowLayout(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+        constexpr index_t wanted_bytes = 4096;
+        const Window2d& window = packed.window;
+        const index_t width = window.kernel.width;
+        in_place = packed.taps() == 1 && !detail::pads(window);
+        shares = window.dilation.width == 1 && window.stride.width <= width;
+        column = window.kernel.height * packed.group_inputs();
+        pitch = shares ? window.stride.width : width;
+        row = packed.column_size();
+        pixels = window_tile_pixels;
+        while (pixels < geometry.out.width && (columns_of(pixels + window_tile_pixels, width)) * column <= wanted_bytes)
+            pixels += window_tile_pixels;
+        columns = columns_of(pixels, width);
+    }
+    constexpr index_t bytes() const noexcept {
+        return window_sums_bytes + (in_place ? window_tile_pixels * row : columns * column + row);
+    }
+
+private:
+    constexpr index_t columns_of(index_t count, index_t width) const noexcept { return (count - 1) * pitch + width; }
+};
+
+/// The staged rows of a depthwise layer with windows of 3×3, sixteen channels of some groups (simd::WindowTile), and
+/// behind them the groups.
+struct DepthwiseWindowLayout {
+    static constexpr index_t groups = 8, channels = 16;
+    static constexpr index_t row_bytes = (2 * groups + 2) * channels * 4, group_bytes = channels * 16;
+    bool slides;
+    index_t served;  // output lines of four rows
+
+    constexpr explicit DepthwiseWindowLayout(const Window2d& window) noexcept {
+        const index_t stride = window.stride.width;
+        slides = window.kernel == Size2d{3, 3} && window.dilation == Size2d{1, 1} && stride <= 2 &&
+                 window.stride.height == stride;
+        served = stride == 1 ? 2 : 1;
+    }
+    constexpr index_t bytes() const noexcept { return slides ? row_bytes + groups * group_bytes : 0; }
+};
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_PACKING_WINDOW_LAYOUT_HPP

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+//
+// The helium backend: Armv8.1-M with integer vectors (Cortex-M55, M85). Layer: simd (docs/design.md sections 5, 11).
+//
+// One lane, so its lanes are the specification's. What it adds are tiles: VMLADAV adds sixteen products of int8 in a
+// general register. A unit for another machine that defines INTQ_EMULATES_HELIUM has the same backend with its loops in
+// C++: tests compare its bytes where its machine is not at hand, and a host packs and runs for a board.
+#ifndef INTQ_SIMD_ARM_HELIUM_HPP
+#define INTQ_SIMD_ARM_HELIUM_HPP
+
+#include "intq/simd/arm/helium_loops.hpp"
+
+#ifdef INTQ_DETAIL_HELIUM_
+
+#    include <cstdint>
+#    include <cstring>
+
+#    include "intq/arith/lanes.hpp"
+#    include "intq/simd/tiles/generic_tile.hpp"
+#    include "intq/simd/tiles/window_tile.hpp"
+
+namespace intq::simd {
+inline namespace INTQ_ABI {
+
+struct helium_lanes : arith::scalar_lanes {};
+
+template <> struct LanesOf<helium> { using type = helium_lanes; };
+
+#    if defined(__ARM_FEATURE_MVE)
+
+template <> struct WindowTile<helium> {
+    static INTQ_ALWAYS_INLINE void copy_cells(const std::int8_t* from, std::int8_t* to, index_t count,
+                                              index_t from_step, index_t to_step, index_t bytes) noexcept {
+        detail::helium_copy_cells(from, to, count, from_step, to_step, bytes);
+    }
+    static INTQ_ALWAYS_INLINE void add(const WindowSums& sums) noexcept { detail::helium_add(&sums); }
+    template <WindowRange Range> static INTQ_ALWAYS_INLINE void store_codes(const WindowCodes& codes) noexcept {
+        if constexpr (Range == WindowRange::rectified)
+            detail::helium_store_rectified(&codes);
+        else if constexpr (Range == WindowRange::int8)
+            detail::helium_store_int8(&codes);
+        else
+            detail::helium_store_any(&codes);
+    }
+    static INTQ_ALWAYS_INLINE void stage_rows(const DepthwiseRows& rows) noexcept { detail::helium_stage_rows(&rows); }
+    static INTQ_ALWAYS_INLINE void stage_groups(const DepthwiseGroups& groups) noexcept {
+        detail::helium_stage_groups(&groups);
+    }
+    template <int Stride> static INTQ_ALWAYS_INLINE void add_groups(const DepthwiseSums& sums) noexcept {
+        if constexpr (Stride == 1)
+            detail::helium_add_groups(&sums);
+        else
+            detail::helium_add_groups_2(&sums);
+    }
+    template <WindowRange Range, int Stride>
+    static INTQ_ALWAYS_INLINE void store_group_codes(const DepthwiseCodes& codes) noexcept {
+        if constexpr (Range == WindowRange::rectified)
+            Stride == 1 ? detail::helium_store_groups_rectified(&codes)
+                        : detail::helium_store_groups_2_rectified(&codes);
+        else if constexpr (Range == WindowRange::int8)
+            Stride == 1 ? detail::helium_store_groups_int8(&codes) : detail::helium_store_groups_2_int8(&codes);
+        else
+            Stride == 1 ? detail::helium_store_groups_any(&codes) : detail::helium_store_groups_2_any(&codes);
+    }
+};
+
+#    else
+
+template <> struct WindowTile<helium> {
+    static void copy_cells(const std::int8_t* from, std::int8_t* to, index_t count, index_t from_step, index_t to_step,
+                           index_t bytes) noexcept {
+        for (; count > 0; --count, from += from_step, to += to_step)
+            std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    }
+    static void add(const WindowSums& of) noexcept {
+        const std::int8_t* w = of.w;
+        for (index_t pair = 0; pair < of.pairs; ++pair) {
+            std::int32_t sums[window_pixels][2] = {};
+            for (index_t k = 0; k <= of.steps; ++k)
+                for (int c = 0; c < 2; ++c, w += 16)
+                    for (int p = 0; p < window_pixels; ++p) sums[p][c] += products(of.x[p] + 16 * k, w);
+            for (int p = 0; p < window_pixels; ++p)
+                for (int c = 0; c < 2; ++c) of.sums[p * window_channels + 2 * pair + c] = sums[p][c];
+        }
+    }
+    template <WindowRange Range> static void store_codes(const WindowCodes& of) noexcept {
+        for (index_t c = 0; c < 4 * of.quads; ++c)
+            for (int p = 0; p < window_pixels; ++p) of.y[p][c] = code<Range>(of.sums[p * window_channels + c], c, of);
+    }
+    static void stage_rows(const DepthwiseRows& of) noexcept {
+        for (index_t column = 0; column < of.columns; ++column)
+            for (index_t c = 0; c < 16; ++c)
+                for (int row = 0; row < 4; ++row)
+                    of.to[(column * 16 + c) * 4 + row] =
+                        c < of.channels ? of.from[row][column * of.step[row] + c] : std::int8_t{0};
+    }
+    static void stage_groups(const DepthwiseGroups& of) noexcept {
+        for (index_t group = 0; group < of.groups; ++group)
+            for (index_t c = 0; c < 4 * of.quads; ++c)
+                for (index_t column = 0; column < 4; ++column)
+                    std::memcpy(of.to + ((group * 16 + c) * 4 + column) * 4,
+                                of.from + ((2 * group + column) * 16 + c) * 4, 4);
+    }
+    template <int Stride> static void add_groups(const DepthwiseSums& of) noexcept {
+        for (index_t c = 0; c < of.channels; ++c)
+            for (index_t group = 0; group < of.groups; ++group) {
+                std::int8_t* const x = of.x + (group * 16 + c) * 16;
+                std::int32_t sums[4];
+                for (int i = 0; i < 4; ++i) sums[i] = window(x + i / 2 * 4 + i % 2, of.w + 12 * c, i);
+                if constexpr (Stride == 1)
+                    std::memcpy(x, sums, sizeof sums);
+                else
+                    of.sums[group * 16 + c] = sums[0];
+            }
+    }
+    template <WindowRange Range, int Stride> static void store_group_codes(const DepthwiseCodes& of) noexcept {
+        for (index_t group = 0; group < of.groups; ++group)
+            for (int i = Stride == 1 ? 3 : 0; i >= 0; --i)
+                for (index_t c = 0; c < 4; ++c) {
+                    const index_t at = Stride == 1 ? group * 64 + c * 4 + i : group * 16 + c;
+                    of.y[i][group * of.step + c] = code<Range>(of.sums[at], c, of);
+                }
+    }
+
+private:
+    static std::int32_t products(const std::int8_t* x, const std::int8_t* w) noexcept {
+        std::int32_t sum = 0;
+        for (int k = 0; k < 16; ++k) sum += x[k] * w[k];
+        return sum;
+    }
+    /// The window of three rows and columns whose first code is *x, the i-th of a group.
+    static std::int32_t window(const std::int8_t* x, const std::int8_t* w, int i) noexcept {
+        std::int32_t sum = 0;
+        for (int column = 0; column < 3; ++column)
+            for (int row = 0; row < 4 - i % 2; ++row) sum += x[4 * column + row] * w[4 * column + row];
+        return sum;
+    }
+    /// The steps of the instructions: VQRDMULH, one off negative products, VRSHL.
+    template <WindowRange Range, class Codes>
+    static std::int8_t code(std::int32_t sum, index_t c, const Codes& of) noexcept {
+        const std::int64_t acc =
+            static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) + static_cast<std::uint32_t>(of.bias[c]));
+        std::int64_t x = (acc * of.multiplier[c] + (std::int64_t{1} << 30)) >> 31;
+        if (Range != WindowRange::rectified && x < 0) --x;
+        x = ((x + (std::int64_t{1} << (-of.shift[c] - 1))) >> -of.shift[c]) + of.zero_point;
+        return static_cast<std::int8_t>(x < of.lowest ? of.lowest : x > of.highest ? of.highest : x);
+    }
+};
+
+#    endif
+
+}  // namespace INTQ_ABI
+}  // namespace intq::simd
+
+#endif
+#endif  // INTQ_SIMD_ARM_HELIUM_HPP

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+//
+// The loops of the Helium backend. Layer: simd (docs/design.md sections 5, 11).
+//
+// They are functions of assembly: a sum of VMLADAV is in an even register, which neither g++ 12 nor clang 19 keeps
+// there over a loop; g++ 12 moves four vectors of VLD4 through memory; and both have faults with predicates.
+#ifndef INTQ_SIMD_ARM_HELIUM_LOOPS_HPP
+#define INTQ_SIMD_ARM_HELIUM_LOOPS_HPP
+
+#include "intq/core/config.hpp"
+
+#if (defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE + 0 > 0 && !defined(__ARM_BIG_ENDIAN)) || INTQ_EMULATES_HELIUM
+#    define INTQ_DETAIL_HELIUM_ 1
+#endif
+
+#if defined(INTQ_DETAIL_HELIUM_) && defined(__ARM_FEATURE_MVE)
+
+#    include <cstddef>
+#    include <cstdint>
+
+#    include "intq/simd/tiles/window_tile.hpp"
+
+// Nothing may be concluded from a body that the compiler does not read.
+#    ifdef __clang__
+#        define INTQ_DETAIL_ASSEMBLY_ inline __attribute__((naked, noinline))
+#    else
+#        define INTQ_DETAIL_ASSEMBLY_ inline __attribute__((naked, noinline, noipa))
+#    endif
+
+namespace intq::simd {
+inline namespace INTQ_ABI {
+namespace detail {
+
+static_assert(sizeof(void*) == 4 && offsetof(WindowSums, pairs) == 24 && offsetof(WindowCodes, highest) == 40);
+static_assert(offsetof(DepthwiseRows, channels) == 40 && offsetof(DepthwiseGroups, quads) == 12);
+static_assert(offsetof(DepthwiseSums, channels) == 16 && offsetof(DepthwiseCodes, highest) == 48);
+
+/// WindowTile::copy_cells.
+INTQ_DETAIL_ASSEMBLY_ void helium_copy_cells(const std::int8_t*, std::int8_t*, std::int32_t, std::int32_t, std::int32_t,
+                                             std::int32_t) noexcept {
+    asm volatile(
+        "push {r4, lr}\n\t"
+        "ldrd r12, r4, [sp, #8]\n\t"
+        "vctp.8 r4\n\t"
+        "dls lr, r2\n"
+        "1:\n\t"
+        "vpstt\n\t"
+        "vldrbt.u8 q0, [r0]\n\t"
+        "vstrbt.8 q0, [r1]\n\t"
+        "add r0, r3\n\t"
+        "add r1, r12\n\t"
+        "le lr, 1b\n\t"
+        "pop {r4, pc}" ::
+            : "memory");
+}
+
+/// WindowTile::add. Seven sums fit, lr counts: two channels by three pixels take 12 instructions for 96 products.
+INTQ_DETAIL_ASSEMBLY_ void helium_add(const WindowSums*) noexcept {
+    asm volatile(
+        "push {r4-r11, lr}\n\t"
+        "mov r12, r0\n\t"
+        "ldrd r7, r9, [r12, #12]\n\t"
+        "ldr r11, [r12, #24]\n"
+        "1:\n\t"
+        "ldm r12, {r1, r3, r5}\n\t"
+        "ldr lr, [r12, #20]\n\t"
+        "vldrb.u8 q0, [r1], #16\n\t"
+        "vldrb.u8 q1, [r3], #16\n\t"
+        "vldrb.u8 q2, [r5], #16\n\t"
+        "vldrb.u8 q3, [r7], #16\n\t"
+        "vmladav.s8 r0, q0, q3\n\t"
+        "vmladav.s8 r4, q1, q3\n\t"
+        "vmladav.s8 r8, q2, q3\n\t"
+        "vldrb.u8 q3, [r7], #16\n\t"
+        "vmladav.s8 r2, q0, q3\n\t"
+        "vmladav.s8 r6, q1, q3\n\t"
+        "vmladav.s8 r10, q2, q3\n\t"
+        "wls lr, lr, 3f\n"
+        "2:\n\t"
+        "vldrb.u8 q0, [r1], #16\n\t"
+        "vldrb.u8 q1, [r3], #16\n\t"
+        "vldrb.u8 q2, [r5], #16\n\t"
+        "vldrb.u8 q3, [r7], #16\n\t"
+        "vmladava.s8 r0, q0, q3\n\t"
+        "vmladava.s8 r4, q1, q3\n\t"
+        "vmladava.s8 r8, q2, q3\n\t"
+        "vldrb.u8 q3, [r7], #16\n\t"
+        "vmladava.s8 r2, q0, q3\n\t"
+        "vmladava.s8 r6, q1, q3\n\t"
+        "vmladava.s8 r10, q2, q3\n\t"
+        "le lr, 2b\n"
+        "3:\n\t"
+        "strd r4, r6, [r9, #128]\n\t"
+        "strd r8, r10, [r9, #256]\n\t"
+        "strd r0, r2, [r9], #8\n\t"
+        "subs r11, r11, #1\n\t"
+        "bne 1b\n\t"
+        "pop {r4-r11, pc}" ::
+            : "memory");
+}
+
+// The steps of a code in vector q, with its bounds: VQRDMULH is SRDHM. One taken off a negative product turns half-up
+// into half away from zero.
+#    define INTQ_DETAIL_AWAY_(q, sign) "vshr.s32 " sign ", " q ", #31\n\tvadd.i32 " q ", " q ", " sign "\n\t"
+#    define INTQ_DETAIL_HALF_UP_(q, sign) ""
+#    define INTQ_DETAIL_SATURATE_(q, other, lowest, highest) "vqmovnb.s32 " q ", " q "\n\tvqmovnb.s16 " q ", " q "\n\t"
+#    define INTQ_DETAIL_BOUNDS_(q, other, lowest, highest)                                                 \
+        "vdup.32 " other ", " lowest "\n\tvmax.s32 " q ", " q ", " other "\n\tvdup.32 " other ", " highest \
+        "\n\t"                                                                                             \
+        "vmin.s32 " q ", " q ", " other "\n\t"
+#    define INTQ_DETAIL_CODE_(q, bias, multiplier, shift, zero_point, away, keep, other, lowest, highest)       \
+        "vadd.i32 " q ", " q ", " bias                                                                          \
+        "\n\t"                                                                                                  \
+        "vqrdmulh.s32 " q ", " q ", " multiplier "\n\t" away(q, other) "vrshl.s32 " q ", " q ", " shift         \
+                                                                       "\n\tvadd.i32 " q ", " q ", " zero_point \
+                                                                       "\n\t" keep(q, other, lowest, highest)
+
+/// WindowTile::store_codes.
+#    define INTQ_DETAIL_PIXEL_(from, to, away, keep)                                                         \
+        "vldrw.u32 q0, " from "\n\t" INTQ_DETAIL_CODE_("q0", "q2", "q3", "q4", "r8", away, keep, "q1", "r9", \
+                                                       "r10") "vstrb.32 q0, [" to "], #4\n\t"
+#    define INTQ_DETAIL_STORE_(name, away, keep)                                                      \
+        INTQ_DETAIL_ASSEMBLY_ void name(const WindowCodes*) noexcept {                                \
+            asm volatile(                                                                           \
+                "push {r4-r10, lr}\n\t"                                                             \
+                "vpush {d8-d9}\n\t"                                                                 \
+                "ldrd r9, r10, [r0, #36]\n\t"                                                       \
+                "ldrd lr, r8, [r0, #28]\n\t"                                                        \
+                "ldm r0, {r1-r7}\n\t"                                                               \
+                "dls lr, lr\n"                                                                      \
+                "1:\n\t"                                                                            \
+                "vldrw.u32 q2, [r1], #16\n\t"                                                       \
+                "vldrw.u32 q3, [r2], #16\n\t"                                                       \
+                "vldrw.u32 q4, [r3], #16\n\t"                                                       \
+                INTQ_DETAIL_PIXEL_("[r4, #128]", "r6", away, keep)                                  \
+                INTQ_DETAIL_PIXEL_("[r4, #256]", "r7", away, keep)                                  \
+                INTQ_DETAIL_PIXEL_("[r4], #16", "r5", away, keep)                                   \
+                "le lr, 1b\n\t"                                                                     \
+                "vpop {d8-d9}\n\t"                                                                  \
+                "pop {r4-r10, pc}" ::                                                               \
+                    : "memory"); \
+        }
+INTQ_DETAIL_STORE_(helium_store_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
+#    undef INTQ_DETAIL_STORE_
+#    undef INTQ_DETAIL_PIXEL_
+
+/// WindowTile::stage_rows: sixteen channels of a column in 14 instructions.
+INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
+    asm volatile(
+        "push {r4-r11, lr}\n\t"
+        "ldrd r10, r12, [r0, #32]\n\t"
+        "ldr r11, [r0, #40]\n\t"
+        "vctp.8 r11\n\t"
+        "ldm r0, {r1-r8}\n\t"
+        "dls lr, r12\n"
+        "1:\n\t"
+        "vpstttt\n\t"
+        "vldrbt.u8 q0, [r1]\n\t"
+        "vldrbt.u8 q1, [r2]\n\t"
+        "vldrbt.u8 q2, [r3]\n\t"
+        "vldrbt.u8 q3, [r4]\n\t"
+        "add r1, r5\n\t"
+        "add r2, r6\n\t"
+        "add r3, r7\n\t"
+        "add r4, r8\n\t"
+        "vst40.8 {q0, q1, q2, q3}, [r10]\n\t"
+        "vst41.8 {q0, q1, q2, q3}, [r10]\n\t"
+        "vst42.8 {q0, q1, q2, q3}, [r10]\n\t"
+        "vst43.8 {q0, q1, q2, q3}, [r10]!\n\t"
+        "le lr, 1b\n\t"
+        "pop {r4-r11, pc}" ::
+            : "memory");
+}
+
+/// WindowTile::stage_groups: four channels of a group in 11 instructions.
+INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept {
+    asm volatile(
+        "push {r4-r6, lr}\n\t"
+        "ldm r0, {r1-r4}\n"
+        "1:\n\t"
+        "mov r5, r1\n\t"
+        "mov r6, r2\n\t"
+        "dls lr, r3\n"
+        "2:\n\t"
+        "vldrw.u32 q0, [r5]\n\t"
+        "vldrw.u32 q1, [r5, #64]\n\t"
+        "vldrw.u32 q2, [r5, #128]\n\t"
+        "vldrw.u32 q3, [r5, #192]\n\t"
+        "add r5, r5, #128\n\t"
+        "vst40.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst41.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst42.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst43.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "add r6, r6, #256\n\t"
+        "le lr, 2b\n\t"
+        "add r1, r1, #16\n\t"
+        "add r2, r2, #64\n\t"
+        "subs r4, r4, #1\n\t"
+        "bne 1b\n\t"
+        "pop {r4-r6, pc}" ::
+            : "memory");
+}
+
+/// WindowTile::add_groups<1>: the four sums of a group in 8 instructions. A window that begins a row lower is the same
+/// vector a byte further, one that begins a column later 32 bits further; only zeros leave it.
+INTQ_DETAIL_ASSEMBLY_ void helium_add_groups(const DepthwiseSums*) noexcept {
+    asm volatile(
+        "push {r4-r11, lr}\n\t"
+        "vpush {d8-d9}\n\t"
+        "ldrd r1, r3, [r0]\n\t"
+        "ldrd r5, r7, [r0, #12]\n\t"
+        "movw r9, #0x0fff\n\t"
+        "vmsr p0, r9\n\t"
+        "mov r9, #0\n"
+        "1:\n\t"
+        "vpst\n\t"
+        "vldrbt.u8 q1, [r3], #12\n\t"
+        "vmov q2, q1\n\t"
+        "vmov q3, q1\n\t"
+        "vshlc q2, r9, #8\n\t"
+        "vshlc q3, r9, #32\n\t"
+        "vmov q4, q2\n\t"
+        "vshlc q4, r9, #32\n\t"
+        "mov r11, r1\n\t"
+        "dls lr, r5\n"
+        "2:\n\t"
+        "vldrw.u32 q0, [r11]\n\t"
+        "vmladav.s8 r0, q0, q1\n\t"
+        "vmladav.s8 r2, q0, q2\n\t"
+        "vmladav.s8 r4, q0, q3\n\t"
+        "vmladav.s8 r6, q0, q4\n\t"
+        "strd r4, r6, [r11, #8]\n\t"
+        "strd r0, r2, [r11], #256\n\t"
+        "le lr, 2b\n\t"
+        "add r1, r1, #16\n\t"
+        "subs r7, r7, #1\n\t"
+        "bne 1b\n\t"
+        "vpop {d8-d9}\n\t"
+        "pop {r4-r11, pc}" ::
+            : "memory");
+}
+
+/// WindowTile::add_groups<2>.
+INTQ_DETAIL_ASSEMBLY_ void helium_add_groups_2(const DepthwiseSums*) noexcept {
+    asm volatile(
+        "push {r4-r7, lr}\n\t"
+        "ldm r0, {r1, r3, r4, r5, r7}\n\t"
+        "movw r6, #0x0fff\n\t"
+        "vmsr p0, r6\n"
+        "1:\n\t"
+        "vpst\n\t"
+        "vldrbt.u8 q1, [r3], #12\n\t"
+        "mov r6, r1\n\t"
+        "mov r2, r4\n\t"
+        "dls lr, r5\n"
+        "2:\n\t"
+        "vldrw.u32 q0, [r6], #256\n\t"
+        "vmladav.s8 r0, q0, q1\n\t"
+        "str r0, [r2], #64\n\t"
+        "le lr, 2b\n\t"
+        "add r1, r1, #16\n\t"
+        "add r4, r4, #4\n\t"
+        "subs r7, r7, #1\n\t"
+        "bne 1b\n\t"
+        "pop {r4-r7, pc}" ::
+            : "memory");
+}
+
+/// WindowTile::store_group_codes<1>: four channels of four pixels at a time.
+#    define INTQ_DETAIL_PIXEL_(q, to, away, keep)                                   \
+        INTQ_DETAIL_CODE_(q, "q6", "q4", "q5", "r11", away, keep, "q7", "r1", "r2") \
+        "vstrb.32 " q ", [" to "]\n\tadd " to ", r10\n\t"
+#    define INTQ_DETAIL_STORE_(name, away, keep)                          \
+        INTQ_DETAIL_ASSEMBLY_ void name(const DepthwiseCodes*) noexcept { \
+            asm volatile(                                               \
+                "push {r4-r11, lr}\n\t"                                 \
+                "vpush {d8-d15}\n\t"                                    \
+                "ldm r0, {r1-r8}\n\t"                                   \
+                "vldrw.u32 q6, [r1]\n\t"                                \
+                "vldrw.u32 q4, [r2]\n\t"                                \
+                "vldrw.u32 q5, [r3]\n\t"                                \
+                "mov r3, r8\n\t"                                \
+                "ldrd lr, r10, [r0, #32]\n\t"                           \
+                "ldr r11, [r0, #40]\n\t"                                \
+                "ldrd r1, r2, [r0, #44]\n\t"                            \
+                "dls lr, lr\n"                                          \
+                "1:\n\t"                                                \
+                "vld40.32 {q0, q1, q2, q3}, [r4]\n\t"                   \
+                "vld41.32 {q0, q1, q2, q3}, [r4]\n\t"                   \
+                "vld42.32 {q0, q1, q2, q3}, [r4]\n\t"                   \
+                "vld43.32 {q0, q1, q2, q3}, [r4]\n\t"                   \
+                "add r4, r4, #256\n\t"                                  \
+                INTQ_DETAIL_PIXEL_("q3", "r3", away, keep)              \
+                INTQ_DETAIL_PIXEL_("q2", "r7", away, keep)              \
+                INTQ_DETAIL_PIXEL_("q1", "r6", away, keep)              \
+                INTQ_DETAIL_PIXEL_("q0", "r5", away, keep)              \
+                "le lr, 1b\n\t"                                         \
+                "vpop {d8-d15}\n\t"                                     \
+                "pop {r4-r11, pc}" ::                                   \
+                    : "memory"); \
+        }
+INTQ_DETAIL_STORE_(helium_store_groups_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
+#    undef INTQ_DETAIL_STORE_
+
+/// WindowTile::store_group_codes<2>: four channels of one pixel.
+#    define INTQ_DETAIL_STORE_(name, away, keep)                          \
+        INTQ_DETAIL_ASSEMBLY_ void name(const DepthwiseCodes*) noexcept { \
+            asm volatile(                                               \
+                "push {r4-r11, lr}\n\t"                                 \
+                "vpush {d8-d15}\n\t"                                    \
+                "ldm r0, {r1-r5}\n\t"                                   \
+                "vldrw.u32 q6, [r1]\n\t"                                \
+                "vldrw.u32 q4, [r2]\n\t"                                \
+                "vldrw.u32 q5, [r3]\n\t"                                \
+                "ldrd lr, r10, [r0, #32]\n\t"                           \
+                "ldr r11, [r0, #40]\n\t"                                \
+                "ldrd r1, r2, [r0, #44]\n\t"                            \
+                "dls lr, lr\n"                                          \
+                "1:\n\t"                                                \
+                "vldrw.u32 q0, [r4], #64\n\t"                           \
+                INTQ_DETAIL_PIXEL_("q0", "r5", away, keep)              \
+                "le lr, 1b\n\t"                                         \
+                "vpop {d8-d15}\n\t"                                     \
+                "pop {r4-r11, pc}" ::                                   \
+                    : "memory"); \
+        }
+INTQ_DETAIL_STORE_(helium_store_groups_2_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_2_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_2_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
+#    undef INTQ_DETAIL_STORE_
+#    undef INTQ_DETAIL_PIXEL_
+#    undef INTQ_DETAIL_CODE_
+#    undef INTQ_DETAIL_BOUNDS_
+#    undef INTQ_DETAIL_SATURATE_
+#    undef INTQ_DETAIL_HALF_UP_
+#    undef INTQ_DETAIL_AWAY_
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::simd
+
+#    undef INTQ_DETAIL_ASSEMBLY_
+
+#endif
+#endif  // INTQ_SIMD_ARM_HELIUM_LOOPS_HPP
