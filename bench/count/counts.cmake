@@ -155,6 +155,7 @@ intq_add_counted_board(
 intq_add_counted_board(
     cortex-m55
     CHECKED
+    PACKED helium
     BOARD mps3-an547
     COMPILER arm-none-eabi-g++
     FLAGS -mcpu=cortex-m55 -mfloat-abi=hard
@@ -171,6 +172,7 @@ if(INTQ_PROGRAM_arm-none-eabi-g++)
 endif()
 intq_add_counted_board(
     cortex-m55
+    PACKED helium
     BOARD mps3-an547
     COMPILER clang++-19
     FLAGS -mcpu=cortex-m55 -mfloat-abi=hard

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The dsp backend with its instructions in C++: each against its definition, the short form of double rounding against
-// the oracle, and the tiles against plain loops. tests/conformance/dsp_differences.cpp runs the same tiles as
+// the oracle, and the tiles against plain loops. tests/conformance/differences.cpp runs the same tiles as
 // instructions.
 #include <algorithm>
 #include <array>
