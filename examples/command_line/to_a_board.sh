@@ -12,6 +12,10 @@ intq compare model.onnx model.intq --data test.npy
 intq info model.intq --memory-svg arena.svg
 intq codegen model.intq --name model --single-file -o model.hpp
 
+# For the kernels of a Cortex-M4, as a program file and as a header.
+intq pack model.intq --cpu cortex-m4 -o model_m4.intq
+intq codegen model.intq --cpu cortex-m4 --single-file -o model_m4.hpp
+
 # The same in one step, and in other forms.
 intq quantize model.onnx --data calibration.npy --target tflite --single-file -o direct.hpp
 intq quantize model.onnx --data calibration.npy --target tflite -o model.json
