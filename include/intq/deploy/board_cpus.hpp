@@ -19,8 +19,8 @@ struct BoardCpu {
 
 /// A Cortex-M33 that was built without the DSP extension takes scalar, as Cortex-M3 does.
 inline constexpr BoardCpu board_cpus[] = {
-    {"cortex-m0plus", "scalar"}, {"cortex-m3", "scalar"}, {"cortex-m4", "dsp"},  {"cortex-m7", "dsp"},
-    {"cortex-m33", "dsp"},       {"cortex-m55", "dsp"},   {"cortex-m85", "dsp"},
+    {"cortex-m0plus", "scalar"}, {"cortex-m3", "scalar"},  {"cortex-m4", "dsp"},     {"cortex-m7", "dsp"},
+    {"cortex-m33", "dsp"},       {"cortex-m55", "helium"}, {"cortex-m85", "helium"},
 };
 
 /// The row of a name; null for one that the table does not have.
