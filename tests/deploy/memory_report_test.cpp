@@ -73,6 +73,28 @@ TEST_CASE("a program that is planned again is sound, smaller, and gives the same
     }
 }
 
+TEST_CASE("tensors lie above the scratch of the instructions during which they live, where that takes less") {
+    // Two instructions, the first with much scratch: x -> y -> z.
+    program::ProgramLifetimes lives;
+    lives.tensors = {{1024, -1, 0}, {4096, 0, 1}, {1920, 1, 2}};
+    lives.edges = lives.tensors;
+    lives.edges.push_back({2048, 0, 1});
+    lives.edge_of = {0, 1, 2};
+    lives.workspaces = {2048, 64};
+    // With the scratch as an edge of 2048 bytes, the second instruction needs 4096 + 1920 + 2048.
+    CHECK(program::plan(lives) == 1024 + 4096 + 2048);
+    CHECK(program::lower_bound_of(lives) == 1024 + 4096 + 2048);
+    CHECK(lives.edges.back().offset == 0);
+    CHECK(lives.edges.back().bytes == 2048);
+    CHECK(lives.tensors[0].offset >= 2048);
+    CHECK(lives.tensors[1].offset >= 2048);
+    CHECK(lives.tensors[2].offset >= 64);
+    // Where all need as much of it, it is an edge as before.
+    lives.workspaces = {2048, 2048};
+    for (runtime::Lifetime& edge : lives.edges) edge.lowest = 0;
+    CHECK(program::plan(lives) == 4096 + 1920 + 2048);
+}
+
 TEST_CASE("an element-wise operator takes the place of an operand that nothing reads afterwards, and of no other") {
     const test::SmallProgram small(table(), oracle::tflite_double());
     const Planned planned(small.program());

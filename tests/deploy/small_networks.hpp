@@ -21,11 +21,6 @@
 #include "intq/tensor/images.hpp"
 #include "kernels/oracle_bridge.hpp"
 
-// The backend that they are lowered for.
-#ifndef INTQ_DEPLOYED_BACKEND
-#    define INTQ_DEPLOYED_BACKEND simd::scalar
-#endif
-
 namespace intq::test {
 
 /// Layers with weights of variance 2 / fan-in, so that activations keep their size (He et al. 2015).
@@ -195,9 +190,10 @@ inline Tensor images_of(const NamedNetwork& network, index_t count, std::uint64_
 }
 
 /// Calibrated on random images, in the arithmetic of TFLite.
-inline std::shared_ptr<program::OwnedProgram> lowered(const NamedNetwork& network) {
+inline std::shared_ptr<program::OwnedProgram> lowered(
+    const NamedNetwork& network,
+    const kernels::KernelTable& table = kernels::kernel_table<target::tflite<>, simd::scalar>) {
     using namespace quantization;
-    const kernels::KernelTable& table = kernels::kernel_table<target::tflite<>, INTQ_DEPLOYED_BACKEND>;
     const auto prepared = prepare_calibration_fx(*network.model, get_default_qconfig_mapping(), table.policy());
     const Tensor images = images_of(network, 2, 9);
     if (!network.takes_pixels) {

@@ -140,6 +140,23 @@ void write_program(const EmitOptions& options, const runtime::Program& program, 
     }
 }
 
+deploy::HeaderProgram program_of_output(const EmitOptions& options, const runtime::Program& program,
+                                        const kernels::KernelTable& table, const deploy::GoldenRecord& golden) {
+    if (options.is("header")) return deploy::header_program(program, table, golden);
+    deploy::HeaderProgram same;
+    same.program = program;
+    return same;
+}
+
+void report_inputs(const EmitOptions& options, const runtime::Program& program, Report& report) {
+    if (!options.is("header")) return;
+    for (const std::int32_t input : program.inputs)
+        report.text("input",
+                    program.tensor(input).is_given()
+                        ? "read where the caller has it"
+                        : "copied into the arena; one of floats or pixels is not, where a golden run has an image");
+}
+
 void write_onnx(const EmitOptions& options, const FloatModel& model, const quantization::QuantizedGraph& quantized) {
     namespace onnx = interop::onnx;
     onnx::ExportOptions write;

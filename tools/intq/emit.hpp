@@ -38,6 +38,14 @@ struct EmitOptions {
 void write_program(const EmitOptions& options, const intq::runtime::Program& program,
                    const intq::kernels::KernelTable& table, const intq::deploy::GoldenRecord& golden);
 
+/// The program as the output will run it, of which memory is reported: a header's inputs may lie outside the arena.
+intq::deploy::HeaderProgram program_of_output(const EmitOptions& options, const intq::runtime::Program& program,
+                                              const intq::kernels::KernelTable& table,
+                                              const intq::deploy::GoldenRecord& golden);
+
+/// Says of a header where its inputs are read.
+void report_inputs(const EmitOptions& options, const intq::runtime::Program& program, Report& report);
+
 /// Writes a converted model as ONNX, with the names of the float model and an open batch.
 void write_onnx(const EmitOptions& options, const FloatModel& model,
                 const intq::quantization::QuantizedGraph& quantized);

@@ -99,16 +99,18 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     const std::string backend = options.packed_for().empty() ? table.backend : options.packed_for();
     const auto packed = packed_for(lowered.shared_program(), backend);
     const runtime::Program& program = packed->program();
-    const deploy::MemoryReport memory = deploy::memory_report(program, packed->table());
+    const deploy::GoldenRecord golden =
+        deploy::record_golden_runs(lowered.program(), first_of(samples, options.golden));
+    const deploy::HeaderProgram written = program_of_output(options.emit, program, packed->table(), golden);
+    const deploy::MemoryReport memory = deploy::memory_report(written.program, packed->table());
     report.text("packed for", backend);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
     report.flash(program, packed->table());
-    report.count("arena", packed->arena_bytes(), "bytes");
+    report_inputs(options.emit, written.program, report);
+    report.count("arena", memory.arena, "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
     report_sqnr(options, report, names, expected, lowered.run(samples));
-    const deploy::GoldenRecord golden =
-        deploy::record_golden_runs(lowered.program(), first_of(samples, options.golden));
     if (!options.emit.is("json")) report.count("golden runs", golden.count);
     // The drawing first: where it cannot be written, there is no program either.
     if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
@@ -208,7 +210,9 @@ int codegen(const CodegenOptions& options) {
     report.text("form", options.emit.kind);
     report.text("target", file.table->policy().name);
     report.text("backend", backend);
-    report.count("arena", packed->arena_bytes(), "bytes");
+    const deploy::HeaderProgram written = program_of_output(options.emit, packed->program(), packed->table(), golden);
+    report_inputs(options.emit, written.program, report);
+    report.count("arena", written.program.arena_size, "bytes");
     report.count("golden runs", golden.count);
     report.print();
     return 0;

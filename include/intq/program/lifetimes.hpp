@@ -32,7 +32,9 @@ struct ProgramLifetimes {
 /// scratch, which all instructions share, lives from the first to the last one that needs it.
 ProgramLifetimes lifetimes_of(const runtime::Program& program, const kernels::KernelTable& table);
 
-/// Places the edges; returns the bytes of the arena.
+/// Places the edges; returns the bytes of the arena. The scratch has one offset for all instructions: it is an edge of
+/// the largest size, or lies below all tensors, and each tensor above the scratch of the instructions during which it
+/// lives. The smaller arena wins.
 index_t plan(ProgramLifetimes& lifetimes);
 
 /// Sets the offsets of the tensors, which are the program's, and of its scratch, and the sizes of scratch and arena, by
@@ -126,9 +128,37 @@ INTQ_INLINE ProgramLifetimes lifetimes_of(const runtime::Program& program, const
     return lives;
 }
 
+namespace detail {
+
+INTQ_INLINE index_t place_edges(std::vector<runtime::Lifetime>& edges) {
+    const auto placed = std::make_unique<bool[]>(edges.size());
+    return runtime::plan_memory(edges, std::span<bool>(placed.get(), edges.size()));
+}
+
+/// The edges with the scratch at offset 0, and the bytes of their arena.
+INTQ_INLINE index_t place_above_scratch(const std::vector<index_t>& workspaces, std::vector<runtime::Lifetime>& edges) {
+    for (runtime::Lifetime& edge : edges)
+        for (std::size_t i = 0; i < workspaces.size(); ++i)
+            if (edge.lives_at(static_cast<std::int32_t>(i)))
+                edge.lowest = (std::max)(edge.lowest, round_up(workspaces[i], buffer_alignment));
+    runtime::Lifetime& scratch = edges.back();
+    const index_t bytes = scratch.bytes;
+    scratch.bytes = scratch.lowest = 0;
+    const index_t arena = place_edges(edges);
+    scratch.bytes = bytes;
+    scratch.offset = 0;
+    return (std::max)(arena, round_up(bytes, buffer_alignment));
+}
+
+}  // namespace detail
+
 INTQ_INLINE index_t plan(ProgramLifetimes& lives) {
-    const auto placed = std::make_unique<bool[]>(lives.edges.size());
-    const index_t arena = runtime::plan_memory(lives.edges, std::span<bool>(placed.get(), lives.edges.size()));
+    std::vector<runtime::Lifetime> above = lives.edges;
+    index_t arena = detail::place_edges(lives.edges);
+    if (const index_t other = detail::place_above_scratch(lives.workspaces, above); other < arena) {
+        lives.edges = above;
+        arena = other;
+    }
     for (std::size_t i = 0; i < lives.tensors.size(); ++i)
         lives.tensors[i].offset = lives.edges[lives.edge_of[i]].offset;
     return arena;

@@ -19,6 +19,7 @@ struct Lifetime {
     std::int32_t first = 0;
     std::int32_t last = 0;
     index_t offset = 0;  // result
+    index_t lowest = 0;  // offset that it may take, a multiple of buffer_alignment
 
     INTQ_ALWAYS_INLINE constexpr bool overlaps(const Lifetime& other) const noexcept {
         return first <= other.last && other.first <= last;
@@ -96,10 +97,10 @@ constexpr Rank rank_of(const Lifetime& edge, PackingOrder order, std::int32_t pe
     return {edge.bytes, 0};
 }
 
-/// Lowest aligned offset at which `edge` meets no placed edge that lives at the same time.
+/// Lowest aligned offset from edge.lowest on at which `edge` meets no placed edge that lives at the same time.
 constexpr index_t first_fit(std::span<const Lifetime> edges, std::span<const bool> placed,
                             const Lifetime& edge) noexcept {
-    index_t offset = 0;
+    index_t offset = edge.lowest;
     for (bool moved = true; moved;) {
         moved = false;
         for (std::size_t i = 0; i < edges.size(); ++i) {
