@@ -10,6 +10,7 @@
 #include "intq/arith/requantize.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/packing/conv_call.hpp"
+#include "intq/kernels/streaming/code_range.hpp"
 #include "intq/simd/tiles/window_tile.hpp"
 
 namespace intq::kernels {
@@ -20,25 +21,6 @@ namespace detail {
 template <class Policy, class Y, class Sumin> constexpr bool has_window_codes() noexcept {
     return std::is_same_v<Policy, arith::fixed_point<arith::double_rounding>> && std::is_same_v<Y, std::int8_t> &&
            !std::is_arithmetic_v<Sumin>;
-}
-
-constexpr simd::WindowRange window_range(const arith::OutputCodes& codes) noexcept {
-    if (codes.lowest != INT8_MIN || codes.highest != INT8_MAX) return simd::WindowRange::any;
-    return codes.zero_point == INT8_MIN ? simd::WindowRange::rectified : simd::WindowRange::int8;
-}
-
-/// function(integral_constant<WindowRange, …>) for the range of codes: code of its own for each.
-template <class Function>
-INTQ_ALWAYS_INLINE void with_window_range(simd::WindowRange range, Function&& function) noexcept {
-    using simd::WindowRange;
-    switch (range) {
-        case WindowRange::rectified:
-            return function(std::integral_constant<WindowRange, WindowRange::rectified>{});
-        case WindowRange::int8:
-            return function(std::integral_constant<WindowRange, WindowRange::int8>{});
-        case WindowRange::any:
-            return function(std::integral_constant<WindowRange, WindowRange::any>{});
-    }
 }
 
 /// bias + sum, modulo 2^32 as all sums.
@@ -66,7 +48,7 @@ public:
             codes_.zero_point = packed.codes.zero_point;
             codes_.lowest = packed.codes.lowest;
             codes_.highest = packed.codes.highest;
-            range_ = window_range(packed.codes);
+            range_ = saturation_of(packed.codes);
         }
     }
 
@@ -77,7 +59,7 @@ public:
                 auto* const y = static_cast<std::int8_t*>(call.y) + to;
                 for (index_t i = 0; i < simd::window_pixels; ++i)
                     codes_.y[i] = y + (i < pixels ? i : 0) * packed_.out_channels;
-                with_window_range(range_, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                with_saturation(range_, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
                     Tile::template store_codes<range.value>(codes_);
                 });
             }
@@ -103,7 +85,7 @@ private:
     Epilogue<simd::lanes<Backend>, Policy, Y, Sumin> epilogue_;
     index_t at_, count_;
     simd::WindowCodes codes_{};
-    simd::WindowRange range_ = simd::WindowRange::any;
+    simd::Saturation range_ = simd::Saturation::any;
 };
 
 }  // namespace detail

@@ -89,11 +89,9 @@ private:
         if constexpr (has_short)
             if (packed.scaled_is_small) {
                 done = block.channels / 4 * 4;
-                detail::with_window_range(detail::window_range(packed.codes),
-                                          [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                                              for (index_t i = 0; i < done; i += 4)
-                                                  store_short<Stride, range.value>(call, block, i, sums);
-                                          });
+                detail::with_saturation(detail::saturation_of(packed.codes), [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                    for (index_t i = 0; i < done; i += 4) store_short<Stride, range.value>(call, block, i, sums);
+                });
             }
         for (; done < block.channels; ++done) store_channel<Stride>(call, block, done, sums);
     }
@@ -138,7 +136,7 @@ private:
 
     /// The codes of four channels from the i-th of the block on. Where a group's second line or column is outside, its
     /// codes are written where those of the first follow.
-    template <int Stride, simd::WindowRange Range>
+    template <int Stride, simd::Saturation Range>
     static INTQ_NEVER_INLINE void store_short(const ConvCall& call, const Block& block, index_t i,
                                               const std::int32_t* sums) noexcept {
         const PackedConv2d& packed = *call.packed;

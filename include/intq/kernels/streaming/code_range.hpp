@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "intq/arith/requantize.hpp"
+#include "intq/simd/base/code_streams.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -43,6 +44,25 @@ INTQ_ALWAYS_INLINE std::int8_t clamp_code(std::int32_t code, std::int32_t lowest
         return static_cast<std::int8_t>(L::ShortRounding::clamp_positive(code));
     else
         return static_cast<std::int8_t>(code < lowest ? lowest : code > highest ? highest : code);
+}
+
+constexpr simd::Saturation saturation_of(const arith::OutputCodes& codes) noexcept {
+    if (codes.lowest != INT8_MIN || codes.highest != INT8_MAX) return simd::Saturation::any;
+    return codes.zero_point == INT8_MIN ? simd::Saturation::rectified : simd::Saturation::int8;
+}
+
+/// function(integral_constant<Saturation, …>) for the bounds of codes: code of its own for each.
+template <class Function>
+INTQ_ALWAYS_INLINE void with_saturation(simd::Saturation range, Function&& function) noexcept {
+    using simd::Saturation;
+    switch (range) {
+        case Saturation::rectified:
+            return function(std::integral_constant<Saturation, Saturation::rectified>{});
+        case Saturation::int8:
+            return function(std::integral_constant<Saturation, Saturation::int8>{});
+        case Saturation::any:
+            return function(std::integral_constant<Saturation, Saturation::any>{});
+    }
 }
 
 }  // namespace detail

@@ -10,6 +10,7 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/non_temporal.hpp"
 #include "intq/kernels/streaming/quantize_call.hpp"
+#include "intq/simd/base/code_streams.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::kernels {
@@ -91,11 +92,43 @@ INTQ_ALWAYS_INLINE void for_each_quantizer_piece(const QParams& qparams, index_t
                    [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA { body(offset, count, symmetric); });
 }
 
+/// Whether lanes have the loop themselves.
+template <class L, class Rule, class Code>
+inline constexpr bool has_quantize_loop = std::is_same_v<Code, std::int8_t>&& Rule::value.rounding ==
+                                          arith::Rounding::half_even&& Rule::value.by ==
+                                          arith::QuantizeBy::reciprocal&& requires(const simd::CodeQuantizer& run) {
+    L::template quantize_codes<simd::Saturation::any>(run);
+};
+
 template <class L, class Rule, class Code> struct QuantizeOp {
     const QParams& qparams;
 
+    /// Three planes as pixels, by the loop of the lanes; false where they have none for these parameters.
+    bool run_three(index_t plane, index_t count, const float* x, Code* out) const {
+        if constexpr (has_quantize_loop<L, Rule, Code>) {
+            const auto quantizer = quantizer_of<L, Rule>(qparams, 0);
+            if (qparams.is_per_channel() || !takes_loop(quantizer) || !has_all_codes()) return false;
+            const index_t groups = (count - 1) / 4;  // the loop writes a byte more
+            if (groups > 0)
+                L::quantize_three({{x, x + plane, x + 2 * plane},
+                                   out,
+                                   quantizer.inverse,
+                                   quantizer.zero_point,
+                                   static_cast<std::int32_t>(groups),
+                                   INT8_MIN,
+                                   INT8_MAX});
+            for (index_t i = 4 * groups; i < count; ++i)
+                for (index_t c = 0; c < 3; ++c)
+                    out[3 * i + c] = static_cast<Code>(quantizer.quantize(x[c * plane + i]));
+            return true;
+        }
+        return false;
+    }
+
     void run(index_t channel, index_t count, const float* x, Code* out) const {
         const auto quantizer = quantizer_of<L, Rule>(qparams, channel);
+        if constexpr (has_quantize_loop<L, Rule, Code>)
+            if (takes_loop(quantizer)) return run_loop(quantizer, count, x, out);
         if constexpr (is_one_by_one<L>) {
             for (index_t i = 0; i < count; ++i) out[i] = static_cast<Code>(quantizer.quantize(x[i]));
             return;
@@ -142,6 +175,25 @@ template <class L, class Rule, class Code> struct QuantizeOp {
     }
 
 private:
+    bool has_all_codes() const noexcept { return qparams.quant_min() == INT8_MIN && qparams.quant_max() == INT8_MAX; }
+    static bool takes_loop(const arith::LaneQuantizer<L, Rule>& quantizer) noexcept {
+        return quantizer.inverse >= 0x1p-126f && quantizer.inverse <= 0x1p100f;
+    }
+    void run_loop(const arith::LaneQuantizer<L, Rule>& quantizer, index_t count, const float* x, Code* out) const {
+        if (count == 0) return;
+        const simd::CodeQuantizer run{{x},
+                                      out,
+                                      quantizer.inverse,
+                                      quantizer.zero_point,
+                                      static_cast<std::int32_t>(count),
+                                      static_cast<std::int32_t>(qparams.quant_min()),
+                                      static_cast<std::int32_t>(qparams.quant_max())};
+        if (has_all_codes())
+            L::template quantize_codes<simd::Saturation::int8>(run);
+        else
+            L::template quantize_codes<simd::Saturation::any>(run);
+    }
+
     /// With as many channels as four vectors have lanes, the reciprocals stay in registers.
     void rows_of_four(index_t first, index_t rows, const float* x, Code* out) const {
         constexpr index_t width = L::width();

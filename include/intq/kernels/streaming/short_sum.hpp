@@ -12,6 +12,7 @@
 #include "intq/arith/elementwise.hpp"
 #include "intq/core/config.hpp"
 #include "intq/kernels/streaming/code_range.hpp"
+#include "intq/simd/base/code_streams.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -31,12 +32,42 @@ inline bool has_short_sum(const arith::AddParams& p) noexcept {
 
 namespace detail {
 
+/// Whether lanes have the loop themselves.
+template <class L> inline constexpr bool has_sum_loop = requires(const simd::CodeSums& sums) {
+    L::template add_codes<simd::Saturation::any>(sums);
+};
+
 /// Whether lanes, policy and type of codes have one.
 template <class L, class Policy, class Code> constexpr bool has_short_sums() noexcept {
-    return !INTQ_SMALL && std::is_same_v<Policy, arith::fixed_point<arith::double_rounding>> &&
-           std::is_same_v<Code, std::int8_t> && requires {
-        typename L::ShortSum;
-    };
+    constexpr bool has_form = requires { typename L::ShortSum; };
+    return std::is_same_v<Policy, arith::fixed_point<arith::double_rounding>> && std::is_same_v<Code, std::int8_t> &&
+           (has_sum_loop<L> || (has_form && !INTQ_SMALL));
+}
+
+/// add_short_run() by the loop of lanes. Where the second factor is 1/2 as well, its sum is doubled and then halved.
+template <class L>
+void add_in_loop(const arith::AddParams& params, bool swaps, index_t count, const std::int8_t* a, const std::int8_t* b,
+                 std::int8_t* out) noexcept {
+    const arith::ChannelWords &of_b = params.input[swaps ? 0 : 1], &of_sum = params.output;
+    const bool is_half = of_b[1] == 0;
+    simd::CodeSums sums{};
+    sums.a = a;
+    sums.b = b;
+    sums.out = out;
+    sums.minus_zero_b = -params.zero_point[swaps ? 0 : 1];
+    sums.left = is_half ? 21 : 20;
+    sums.multiplier_b = of_b[0];
+    sums.minus_right_b = is_half ? -1 : of_b[1];
+    sums.half = 1 << 19;
+    sums.minus_zero_a = -params.zero_point[swaps ? 1 : 0] * (1 << 19);
+    sums.multiplier = of_sum[0];
+    sums.minus_right = of_sum[1];
+    sums.zero_point = params.codes.zero_point;
+    sums.count = static_cast<std::int32_t>(count);
+    sums.lowest = params.codes.lowest;
+    sums.highest = params.codes.highest;
+    with_saturation(saturation_of(params.codes),
+                    [&](auto bounds) INTQ_ALWAYS_INLINE_LAMBDA { L::template add_codes<bounds.value>(sums); });
 }
 
 /// out[i] = the code of x[i] and y[i]; out may be either.
@@ -69,19 +100,23 @@ template <class L>
 void add_short_run(const arith::AddParams& params, index_t count, const std::int8_t* x, const std::int8_t* y,
                    std::int8_t* out) noexcept {
     const bool swaps = params.input[0][1] != 0;  // the first operand has the factor 1/2
-    const arith::ChannelWords &of_b = params.input[swaps ? 0 : 1], &of_sum = params.output;
-    const typename L::ShortRounding rounding(of_sum[0], of_sum[1], params.codes.zero_point);
-    const typename L::ShortSum sum(params.zero_point[swaps ? 1 : 0], params.zero_point[swaps ? 0 : 1], of_b[0],
-                                   -of_b[1], rounding);
-    if (swaps) std::swap(x, y);
-    with_range(params.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-        if (of_b[1] == 0)
-            store_short_sums<L, 0, range.value>(sum, params.codes, count, x, y, out);
-        else if (of_b[1] == -1)
-            store_short_sums<L, 1, range.value>(sum, params.codes, count, x, y, out);
-        else
-            store_short_sums<L, 2, range.value>(sum, params.codes, count, x, y, out);
-    });
+    if constexpr (has_sum_loop<L>) {
+        if (count > 0) add_in_loop<L>(params, swaps, count, swaps ? y : x, swaps ? x : y, out);
+    } else {
+        const arith::ChannelWords &of_b = params.input[swaps ? 0 : 1], &of_sum = params.output;
+        const typename L::ShortRounding rounding(of_sum[0], of_sum[1], params.codes.zero_point);
+        const typename L::ShortSum sum(params.zero_point[swaps ? 1 : 0], params.zero_point[swaps ? 0 : 1], of_b[0],
+                                       -of_b[1], rounding);
+        if (swaps) std::swap(x, y);
+        with_range(params.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+            if (of_b[1] == 0)
+                store_short_sums<L, 0, range.value>(sum, params.codes, count, x, y, out);
+            else if (of_b[1] == -1)
+                store_short_sums<L, 1, range.value>(sum, params.codes, count, x, y, out);
+            else
+                store_short_sums<L, 2, range.value>(sum, params.codes, count, x, y, out);
+        });
+    }
 }
 
 }  // namespace detail

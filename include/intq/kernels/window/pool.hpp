@@ -12,6 +12,7 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/kernels/window/pool_call.hpp"
+#include "intq/simd/base/code_streams.hpp"
 #include "intq/simd/base/primitives.hpp"
 #include "intq/simd/select.hpp"
 
@@ -176,6 +177,53 @@ private:
     }
 };
 
+/// Whether lanes have loops over the cells of sixteen channels.
+template <class L, class Code>
+inline constexpr bool has_cell_loop = std::is_same_v<Code, std::int8_t>&& requires(const simd::CodeCells& cells) {
+    L::sum_cells(cells);
+};
+
+/// The averages of the first channels, sixteen at a time, of windows of up to 256 cells.
+///
+/// @return the number of channels
+template <class L, arith::AverageRule Rule, class Code>
+index_t store_averages_in_loops(const PixelRun<Code>& run, const arith::AverageParams& params, index_t channels,
+                                Code* y) noexcept {
+    constexpr index_t together = 16;
+    const index_t valid = run.cells.rows * run.cells.columns;
+    if (valid > 256) return 0;
+    const arith::AverageBy<L, Rule> average(params);
+    const auto window = average.window(valid, params);
+    alignas(16) std::int16_t sums[together];
+    simd::CodeCells cells{nullptr,
+                          static_cast<std::int32_t>(run.cells.rows),
+                          static_cast<std::int32_t>(run.cells.columns),
+                          static_cast<std::int32_t>(run.cells.row_step),
+                          static_cast<std::int32_t>(run.cells.column_step),
+                          sums};
+    simd::CodeAverages averages{
+        sums,
+        nullptr,
+        static_cast<std::int32_t>(valid),
+        static_cast<std::uint32_t>(((std::uint64_t{1} << 32) - 1) / (2 * static_cast<std::uint64_t>(valid)) + 1),
+        params.codes.lowest,
+        params.codes.highest};
+    index_t c = 0;
+    for (; c + together <= channels; c += together)
+        run.for_each(c, [&](const Cells<Code>& at, index_t pixel) INTQ_ALWAYS_INLINE_LAMBDA {
+            Code* const to = y + pixel * channels + c;
+            cells.from = at.first;
+            L::sum_cells(cells);
+            if constexpr (Rule == arith::AverageRule::divide_codes) {
+                averages.out = to;
+                L::divide_sums(averages);
+            } else {
+                for (index_t i = 0; i < together; ++i) to[i] = static_cast<Code>(average.code(sums[i], window));
+            }
+        });
+    return c;
+}
+
 /// The averages of a run. Arguments are values, as above.
 template <class L, class Window, arith::AverageRule Rule, class Code>
 void store_averages(const PixelRun<Code> run, const arith::AverageParams params, const index_t channels,
@@ -243,6 +291,10 @@ namespace detail {
 template <class Backend, arith::AverageRule Rule, class Code> void average_by(const PoolCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     for_each_window<Code>(call, [&](const PixelRun<Code>& run, Code* y) {
+        if constexpr (has_cell_loop<L, Code> && Rule != arith::AverageRule::sum_of_values)
+            if (call.channels % 16 == 0 &&
+                store_averages_in_loops<L, Rule>(run, *call.average, call.channels, y) == call.channels)
+                return;
         if constexpr (Rule == arith::AverageRule::sum_of_values)
             store_averages_of_values<L>(run, *call.average, call.channels, y);
         else if (!INTQ_SMALL && run.cells.is(2, 2))

@@ -9,6 +9,7 @@
 #define INTQ_SIMD_ARM_HELIUM_HPP
 
 #include "intq/simd/arm/helium_loops.hpp"
+#include "intq/simd/arm/helium_streams.hpp"
 
 #ifdef INTQ_DETAIL_HELIUM_
 
@@ -22,7 +23,34 @@
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
-struct helium_lanes : arith::scalar_lanes {};
+struct helium_lanes : arith::scalar_lanes {
+#    if defined(__ARM_FEATURE_MVE)
+    // The loops of simd/base/code_streams.hpp.
+    template <Saturation Bounds> static INTQ_ALWAYS_INLINE void add_codes(const CodeSums& sums) noexcept {
+        if constexpr (Bounds == Saturation::rectified)
+            detail::helium_add_rectified(&sums);
+        else if constexpr (Bounds == Saturation::int8)
+            detail::helium_add_int8(&sums);
+        else
+            detail::helium_add_any(&sums);
+    }
+    static INTQ_ALWAYS_INLINE void sum_cells(const CodeCells& cells) noexcept { detail::helium_sum_cells(&cells); }
+    static INTQ_ALWAYS_INLINE void divide_sums(const CodeAverages& averages) noexcept {
+        detail::helium_divide_sums(&averages);
+    }
+#        if __ARM_FEATURE_MVE & 2
+    template <Saturation Bounds> static INTQ_ALWAYS_INLINE void quantize_codes(const CodeQuantizer& run) noexcept {
+        if constexpr (Bounds == Saturation::any)
+            detail::helium_quantize_any(&run);
+        else
+            detail::helium_quantize_int8(&run);
+    }
+    static INTQ_ALWAYS_INLINE void quantize_three(const CodeQuantizer& run) noexcept {
+        detail::helium_quantize_three(&run);
+    }
+#        endif
+#    endif
+};
 
 template <> struct LanesOf<helium> { using type = helium_lanes; };
 
@@ -34,10 +62,10 @@ template <> struct WindowTile<helium> {
         detail::helium_copy_cells(from, to, count, from_step, to_step, bytes);
     }
     static INTQ_ALWAYS_INLINE void add(const WindowSums& sums) noexcept { detail::helium_add(&sums); }
-    template <WindowRange Range> static INTQ_ALWAYS_INLINE void store_codes(const WindowCodes& codes) noexcept {
-        if constexpr (Range == WindowRange::rectified)
+    template <Saturation Range> static INTQ_ALWAYS_INLINE void store_codes(const WindowCodes& codes) noexcept {
+        if constexpr (Range == Saturation::rectified)
             detail::helium_store_rectified(&codes);
-        else if constexpr (Range == WindowRange::int8)
+        else if constexpr (Range == Saturation::int8)
             detail::helium_store_int8(&codes);
         else
             detail::helium_store_any(&codes);
@@ -52,12 +80,12 @@ template <> struct WindowTile<helium> {
         else
             detail::helium_add_groups_2(&sums);
     }
-    template <WindowRange Range, int Stride>
+    template <Saturation Range, int Stride>
     static INTQ_ALWAYS_INLINE void store_group_codes(const DepthwiseCodes& codes) noexcept {
-        if constexpr (Range == WindowRange::rectified)
+        if constexpr (Range == Saturation::rectified)
             Stride == 1 ? detail::helium_store_groups_rectified(&codes)
                         : detail::helium_store_groups_2_rectified(&codes);
-        else if constexpr (Range == WindowRange::int8)
+        else if constexpr (Range == Saturation::int8)
             Stride == 1 ? detail::helium_store_groups_int8(&codes) : detail::helium_store_groups_2_int8(&codes);
         else
             Stride == 1 ? detail::helium_store_groups_any(&codes) : detail::helium_store_groups_2_any(&codes);
@@ -83,7 +111,7 @@ template <> struct WindowTile<helium> {
                 for (int c = 0; c < 2; ++c) of.sums[p * window_channels + 2 * pair + c] = sums[p][c];
         }
     }
-    template <WindowRange Range> static void store_codes(const WindowCodes& of) noexcept {
+    template <Saturation Range> static void store_codes(const WindowCodes& of) noexcept {
         for (index_t c = 0; c < 4 * of.quads; ++c)
             for (int p = 0; p < window_pixels; ++p) of.y[p][c] = code<Range>(of.sums[p * window_channels + c], c, of);
     }
@@ -113,7 +141,7 @@ template <> struct WindowTile<helium> {
                     of.sums[group * 16 + c] = sums[0];
             }
     }
-    template <WindowRange Range, int Stride> static void store_group_codes(const DepthwiseCodes& of) noexcept {
+    template <Saturation Range, int Stride> static void store_group_codes(const DepthwiseCodes& of) noexcept {
         for (index_t group = 0; group < of.groups; ++group)
             for (int i = Stride == 1 ? 3 : 0; i >= 0; --i)
                 for (index_t c = 0; c < 4; ++c) {
@@ -136,12 +164,12 @@ private:
         return sum;
     }
     /// The steps of the instructions: VQRDMULH, one off negative products, VRSHL.
-    template <WindowRange Range, class Codes>
+    template <Saturation Range, class Codes>
     static std::int8_t code(std::int32_t sum, index_t c, const Codes& of) noexcept {
         const std::int64_t acc =
             static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) + static_cast<std::uint32_t>(of.bias[c]));
         std::int64_t x = (acc * of.multiplier[c] + (std::int64_t{1} << 30)) >> 31;
-        if (Range != WindowRange::rectified && x < 0) --x;
+        if (Range != Saturation::rectified && x < 0) --x;
         x = ((x + (std::int64_t{1} << (-of.shift[c] - 1))) >> -of.shift[c]) + of.zero_point;
         return static_cast<std::int8_t>(x < of.lowest ? of.lowest : x > of.highest ? of.highest : x);
     }

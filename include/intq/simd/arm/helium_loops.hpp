@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// The loops of the Helium backend. Layer: simd (docs/design.md sections 5, 11).
-//
-// They are functions of assembly: a sum of VMLADAV is in an even register, which neither g++ 12 nor clang 19 keeps
-// there over a loop; g++ 12 moves four vectors of VLD4 through memory; and both have faults with predicates.
+// The loops of the Helium backend over windows. Layer: simd (docs/design.md sections 5, 11).
 #ifndef INTQ_SIMD_ARM_HELIUM_LOOPS_HPP
 #define INTQ_SIMD_ARM_HELIUM_LOOPS_HPP
 
-#include "intq/core/config.hpp"
-
-#if (defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE + 0 > 0 && !defined(__ARM_BIG_ENDIAN)) || INTQ_EMULATES_HELIUM
-#    define INTQ_DETAIL_HELIUM_ 1
-#endif
+#include "intq/simd/arm/helium_steps.hpp"
 
 #if defined(INTQ_DETAIL_HELIUM_) && defined(__ARM_FEATURE_MVE)
 
@@ -19,13 +12,6 @@
 #    include <cstdint>
 
 #    include "intq/simd/tiles/window_tile.hpp"
-
-// Nothing may be concluded from a body that the compiler does not read.
-#    ifdef __clang__
-#        define INTQ_DETAIL_ASSEMBLY_ inline __attribute__((naked, noinline))
-#    else
-#        define INTQ_DETAIL_ASSEMBLY_ inline __attribute__((naked, noinline, noipa))
-#    endif
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
@@ -98,22 +84,6 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add(const WindowSums*) noexcept {
         "pop {r4-r11, pc}" ::
             : "memory");
 }
-
-// The steps of a code in vector q, with its bounds: VQRDMULH is SRDHM. One taken off a negative product turns half-up
-// into half away from zero.
-#    define INTQ_DETAIL_AWAY_(q, sign) "vshr.s32 " sign ", " q ", #31\n\tvadd.i32 " q ", " q ", " sign "\n\t"
-#    define INTQ_DETAIL_HALF_UP_(q, sign) ""
-#    define INTQ_DETAIL_SATURATE_(q, other, lowest, highest) "vqmovnb.s32 " q ", " q "\n\tvqmovnb.s16 " q ", " q "\n\t"
-#    define INTQ_DETAIL_BOUNDS_(q, other, lowest, highest)                                                 \
-        "vdup.32 " other ", " lowest "\n\tvmax.s32 " q ", " q ", " other "\n\tvdup.32 " other ", " highest \
-        "\n\t"                                                                                             \
-        "vmin.s32 " q ", " q ", " other "\n\t"
-#    define INTQ_DETAIL_CODE_(q, bias, multiplier, shift, zero_point, away, keep, other, lowest, highest)       \
-        "vadd.i32 " q ", " q ", " bias                                                                          \
-        "\n\t"                                                                                                  \
-        "vqrdmulh.s32 " q ", " q ", " multiplier "\n\t" away(q, other) "vrshl.s32 " q ", " q ", " shift         \
-                                                                       "\n\tvadd.i32 " q ", " q ", " zero_point \
-                                                                       "\n\t" keep(q, other, lowest, highest)
 
 /// WindowTile::store_codes.
 #    define INTQ_DETAIL_PIXEL_(from, to, away, keep)                                                         \
@@ -333,17 +303,10 @@ INTQ_DETAIL_STORE_(helium_store_groups_2_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SA
 INTQ_DETAIL_STORE_(helium_store_groups_2_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
 #    undef INTQ_DETAIL_STORE_
 #    undef INTQ_DETAIL_PIXEL_
-#    undef INTQ_DETAIL_CODE_
-#    undef INTQ_DETAIL_BOUNDS_
-#    undef INTQ_DETAIL_SATURATE_
-#    undef INTQ_DETAIL_HALF_UP_
-#    undef INTQ_DETAIL_AWAY_
 
 }  // namespace detail
 }  // namespace INTQ_ABI
 }  // namespace intq::simd
-
-#    undef INTQ_DETAIL_ASSEMBLY_
 
 #endif
 #endif  // INTQ_SIMD_ARM_HELIUM_LOOPS_HPP

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "intq/simd/base/code_streams.hpp"
 #include "intq/simd/base/primitives.hpp"
 
 namespace intq::simd {
@@ -79,10 +80,6 @@ struct DepthwiseCodes {
     std::int32_t zero_point, lowest, highest;
 };
 
-/// The bounds of codes, and whether a negative product is one of them: where it is not, half-up is as good as half away
-/// from zero.
-enum class WindowRange : std::uint8_t { rectified, int8, any };
-
 /// The tiles of a backend whose packing says Staging::windows, for int8 activations and weights in sums of 32 bits.
 ///
 /// Specialised in the backend's file.
@@ -90,7 +87,7 @@ enum class WindowRange : std::uint8_t { rectified, int8, any };
 ///     copy_cells(const int8_t* from, int8_t* to, count, from_step, to_step, bytes)
 ///                       `count` cells of at most 16 bytes: to[i·to_step + b] = from[i·from_step + b]
 ///     add(const WindowSums&)
-///     store_codes<WindowRange>(const WindowCodes&)
+///     store_codes<Saturation>(const WindowCodes&)
 ///
 /// For depthwise layers with windows of 3×3, on 16 channels at most. A group is four rows of four columns of a channel,
 /// two columns from the next one; it gives the sums of two columns on two lines, or with a stride of 2 of one:

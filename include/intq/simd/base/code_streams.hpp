@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+//
+// Calls of loops over int8 codes that a backend may have as a whole: its lanes then have a function of that name.
+// Layer: simd.
+#ifndef INTQ_SIMD_BASE_CODE_STREAMS_HPP
+#define INTQ_SIMD_BASE_CODE_STREAMS_HPP
+
+#include <cstdint>
+
+#include "intq/core/abi.hpp"
+
+namespace intq::simd {
+inline namespace INTQ_ABI {
+
+/// The bounds of codes: those of int8 where that is also the zero point, so that no negative number is a code; those of
+/// int8; and any.
+enum class Saturation : std::uint8_t { rectified, int8, any };
+
+/// L::add_codes<Saturation>: out[i] = the sum of a[i], whose factor is 1/2, and b[i], under double rounding.
+///
+///     x    = RDBPOT(SRDHM((b - zero_b)·2^left, multiplier_b), right_b) + a·half - zero_a·half,  half = 2^19
+///     code = clamp(RDBPOT(SRDHM(x, multiplier), right) + zero_point)
+///
+/// @pre right_b >= 1, right >= 2
+struct CodeSums {
+    const std::int8_t* a;
+    const std::int8_t* b;
+    std::int8_t* out;
+    std::int32_t minus_zero_b, left, multiplier_b, minus_right_b, half, minus_zero_a, multiplier, minus_right,
+        zero_point;
+    std::int32_t count;
+    std::int32_t lowest, highest;
+};
+
+/// L::quantize_codes<Saturation>: out[i] = clamp(rhe(x[i]·inverse) + zero_point), NaN as 0.
+///
+/// L::quantize_three: the same of three planes, out[3·i + c], in groups of four pixels, and with the bounds of int8. It
+/// writes a byte more.
+///
+/// @pre 2^-126 <= inverse <= 2^100: what a product below 2^-126 becomes does not matter
+struct CodeQuantizer {
+    const float* x[3];
+    std::int8_t* out;
+    float inverse;
+    std::int32_t zero_point;
+    std::int32_t count;  // codes, or groups
+    std::int32_t lowest, highest;
+};
+
+/// L::sum_cells: sums[c] = sum over rows and columns of from[row·row_step + column·column_step + c], c < 16.
+///
+/// @pre rows·columns <= 256
+struct CodeCells {
+    const std::int8_t* from;
+    std::int32_t rows, columns, row_step, column_step;
+    std::int16_t* sums;
+};
+
+/// L::divide_sums: out[c] = clamp(sums[c] / count, ties away from zero) for c < 16.
+///
+/// The quotient of 2·|sum| + count by 2·count is the upper word of a product with reciprocal = ceil(2^32 / 2·count),
+/// because 2·|sum| + count < 2^17 and 2·count < 2^10.
+struct CodeAverages {
+    const std::int16_t* sums;
+    std::int8_t* out;
+    std::int32_t count;
+    std::uint32_t reciprocal;
+    std::int32_t lowest, highest;
+};
+
+}  // namespace INTQ_ABI
+}  // namespace intq::simd
+
+#endif  // INTQ_SIMD_BASE_CODE_STREAMS_HPP
