@@ -32,154 +32,193 @@ template <class Backend, class Policy, class Y, class Sumin> struct WindowDepthw
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.is_depthwise && packed.depthwise == Backend::depthwise_int8_packing);
         INTQ_ASSERT(packed.has_sumin == adds);
-        const detail::DepthwiseWindowLayout layout(packed.window);
-        if (!layout.slides) return run_any(call);
-        if (packed.window.stride.width == 1)
-            run_windows<1>(call);
+        const Layout layout(packed.window, *call.geometry);
+        if (!layout.slides)
+            run_any(call);
+        else if (packed.window.stride.width == 1)
+            run_windows<1>(call, layout);
         else
-            run_windows<2>(call);
+            run_windows<2>(call, layout);
     }
 
 private:
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     static constexpr bool has_short = detail::has_window_codes<Policy, Y, Sumin>();
     using Layout = detail::DepthwiseWindowLayout;
+    static_assert(Layout::column_bytes == simd::column_bytes && Layout::group_bytes == simd::group_bytes);
 
-    /// Some groups of a line, or of two with a stride of 1, of up to sixteen channels.
+    /// Some sets of rows and columns of an image, of up to sixteen channels.
     struct Block {
-        index_t image, line, lines;
-        index_t first, pixels;  // columns of the output
+        index_t image, line, sets;      // the first output line
+        index_t first, pixels, groups;  // columns of the output, and groups of a set
         index_t c, channels;
-        index_t groups;
+        index_t before, inside;  // columns of a set: of the left margin, and of the image
     };
 
-    template <int Stride> static INTQ_NEVER_INLINE void run_windows(const ConvCall& call) INTQ_NOEXCEPT {
-        constexpr index_t served = Stride == 1 ? 2 : 1, wide = Layout::groups * served;
+    template <int Stride>
+    static INTQ_NEVER_INLINE void run_windows(const ConvCall& call, const Layout& layout) INTQ_NOEXCEPT {
         const Size2d out = call.geometry->out;
-        const index_t all = call.packed->out_channels;
+        const index_t all = call.packed->out_channels, wide = 2 * layout.groups, high = layout.sets * layout.served;
         Block block{};
         for (block.image = 0; block.image < call.geometry->batch; ++block.image)
-            for (block.line = 0; block.line < out.height; block.line += served) {
-                block.lines = out.height - block.line < served ? out.height - block.line : served;
-                for (block.first = 0; block.first < out.width; block.first += wide) {
-                    block.pixels = out.width - block.first < wide ? out.width - block.first : wide;
-                    block.groups = (block.pixels + served - 1) / served;
+            for (block.first = 0; block.first < out.width; block.first += wide) {
+                block.pixels = smaller(wide, out.width - block.first);
+                block.groups = (block.pixels + 1) / 2;
+                stage_margins<Stride>(call, block);
+                for (block.line = 0; block.line < out.height; block.line += high) {
+                    block.sets = (smaller(high, out.height - block.line) + layout.served - 1) / layout.served;
                     for (block.c = 0; block.c < all; block.c += Layout::channels) {
-                        block.channels = all - block.c < Layout::channels ? all - block.c : Layout::channels;
-                        run_block<Stride>(call, block);
+                        block.channels = smaller(Layout::channels, all - block.c);
+                        run_block<Stride>(call, layout, block);
                     }
                 }
             }
     }
 
     template <int Stride>
-    static INTQ_NEVER_INLINE void run_block(const ConvCall& call, const Block& block) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void run_block(const ConvCall& call, const Layout& layout,
+                                            const Block& block) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        auto* const rows = reinterpret_cast<std::int8_t*>(call.workspace);
-        auto* const groups = rows + Layout::row_bytes;
-        auto* const sums = reinterpret_cast<std::int32_t*>(Stride == 1 ? groups : rows);
-        stage<Stride>(call, block, rows);
-        const auto count = static_cast<std::int32_t>(block.groups);
+        auto* const groups = reinterpret_cast<std::int8_t*>(call.workspace) + layout.columns * Layout::column_bytes;
         const auto channels = static_cast<std::int32_t>(block.channels);
-        Tile::stage_groups({rows, groups, count, (channels + 3) / 4});
-        const auto* const weights =
-            static_cast<const std::int8_t*>(packed.weights) + block.c * packed.depthwise_weights();
-        Tile::template add_groups<Stride>({groups, weights, sums, count, channels});
+        const index_t slots = block.groups + (layout.slots - layout.groups);
+        stage<Stride>(call, block, slots, groups);
+        const auto* const w = static_cast<const std::int8_t*>(packed.weights) + block.c * packed.depthwise_weights();
+        const index_t count = block.sets * slots - (Stride == 1 ? 0 : 1);
+        Tile::template add_groups<Stride>({groups, w, static_cast<std::int32_t>(count), channels});
+        const auto* const sums = reinterpret_cast<const std::int32_t*>(groups);
         index_t done = 0;
         if constexpr (has_short)
-            if (packed.scaled_is_small) {
+            if (packed.scaled_is_small && block.channels >= 4) {
                 done = block.channels / 4 * 4;
                 detail::with_saturation(detail::saturation_of(packed.codes), [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                    for (index_t i = 0; i < done; i += 4) store_short<Stride, range.value>(call, block, i, sums);
+                    store_short<Stride, range.value>(call, block, slots, sums);
                 });
             }
-        for (; done < block.channels; ++done) store_channel<Stride>(call, block, done, sums);
+        for (; done < block.channels; ++done) store_channel<Stride>(call, block, slots, done, sums);
     }
 
-    /// The rows of the block's windows: columns of the image, and margins as the zero point.
-    template <int Stride> static void stage(const ConvCall& call, const Block& block, std::int8_t* to) noexcept {
+    /// The columns beside the image, which no channel and no line changes.
+    template <int Stride> static void stage_margins(const ConvCall& call, Block& block) noexcept {
+        const index_t left = block.first * Stride - call.packed->window.padding.left;
+        const index_t columns = Stride == 1 ? 2 * block.groups + 2 : 4 * block.groups + 1;
+        const index_t room = call.geometry->in.width - left;
+        block.before = left < 0 ? smaller(-left, columns) : 0;
+        block.inside = (room < block.before ? block.before : smaller(room, columns)) - block.before;
+        auto* const to = reinterpret_cast<std::int8_t*>(call.workspace);
+        const auto* const padding = static_cast<const std::int8_t*>(call.packed->padding_row);
+        const auto fill = [&](index_t first, index_t count) {
+            if (count > 0)
+                Tile::stage_rows({{padding, padding, padding, padding},
+                                  {},
+                                  to + first * Layout::column_bytes,
+                                  static_cast<std::int32_t>(count),
+                                  Layout::channels});
+        };
+        fill(0, block.before);
+        fill(block.before + block.inside, columns - block.before - block.inside);
+    }
+
+    /// The groups of each set, by way of its columns.
+    template <int Stride>
+    static INTQ_ALWAYS_INLINE void stage(const ConvCall& call, const Block& block, index_t slots,
+                                         std::int8_t* groups) noexcept {
         const PackedConv2d& packed = *call.packed;
         const Size2d in = call.geometry->in;
-        const index_t top = block.line * Stride - packed.window.padding.top;
-        const index_t left = block.first * Stride - packed.window.padding.left, columns = 2 * block.groups + 2;
-        const index_t before = left < 0 ? (-left < columns ? -left : columns) : 0;
-        const index_t room = in.width - left;
-        const index_t end = room < columns ? (room > before ? room : before) : columns;
+        auto* const columns = reinterpret_cast<std::int8_t*>(call.workspace);
+        const auto step = static_cast<std::int32_t>(packed.in_channels);
+        const index_t row = in.width * step, served = Stride == 1 ? 2 : 1;
         const auto channels = static_cast<std::int32_t>(block.channels);
-        const auto* const padding = static_cast<const std::int8_t*>(packed.padding_row);
-        simd::DepthwiseRows margin{
-            {padding, padding, padding, padding}, {}, to, static_cast<std::int32_t>(before), channels};
-        simd::DepthwiseRows inside{{}, {}, to + before * 64, static_cast<std::int32_t>(end - before), channels};
-        if (before > 0) Tile::stage_rows(margin);
-        margin.to = to + end * 64;
-        margin.columns = static_cast<std::int32_t>(columns - end);
-        if (columns > end) Tile::stage_rows(margin);
-        if (end == before) return;
-        const auto* const x = static_cast<const std::int8_t*>(call.x) + block.c;
-        for (index_t i = 0; i < 4; ++i) {
-            const index_t y = top + i;
-            const bool is_inside = y >= 0 && y < in.height;
-            const index_t pixel = (block.image * in.height + y) * in.width + left + before;
-            inside.from[i] = is_inside ? x + pixel * packed.in_channels : padding;
-            inside.step[i] = is_inside ? static_cast<std::int32_t>(packed.in_channels) : 0;
+        index_t top = block.line * Stride - packed.window.padding.top;
+        const index_t left = block.first * Stride - packed.window.padding.left + block.before;
+        const auto* x = static_cast<const std::int8_t*>(call.x) +
+                        ((block.image * in.height + top) * in.width + left) * step + block.c;
+        simd::DepthwiseRows rows{
+            {}, {}, columns + block.before * Layout::column_bytes, static_cast<std::int32_t>(block.inside), channels};
+        simd::DepthwiseGroups of{columns, groups, static_cast<std::int32_t>(slots), (channels + 3) / 4,
+                                 (Stride == 1 ? 2 : 4) * static_cast<std::int32_t>(Layout::column_bytes)};
+        for (index_t set = 0; set < block.sets; ++set, top += served * Stride, x += served * Stride * row) {
+            for (index_t i = 0; i < 4; ++i) {
+                const bool is_inside = top + i >= 0 && top + i < in.height;
+                rows.from[i] = is_inside ? x + i * row : static_cast<const std::int8_t*>(packed.padding_row);
+                rows.step[i] = is_inside ? step : 0;
+            }
+            if (block.inside > 0) Tile::stage_rows(rows);
+            Tile::stage_groups(of);
+            of.to += slots * Layout::group_bytes;
         }
-        Tile::stage_rows(inside);
     }
 
-    /// Element of the output, of channel c, `line` lines and `column` columns into the block.
-    static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Block& block, index_t line, index_t column,
-                                            index_t c) noexcept {
+    /// Element of the output, of the block's first channel, of a line of the image.
+    static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Block& block, index_t line) noexcept {
         const Size2d out = call.geometry->out;
-        const index_t at = (block.image * out.height + block.line + line) * out.width + block.first + column;
-        return at * call.packed->out_channels + block.c + c;
+        const index_t at = (block.image * out.height + line) * out.width + block.first;
+        return at * call.packed->out_channels + block.c;
     }
 
-    /// The codes of four channels from the i-th of the block on. Where a group's second line or column is outside, its
-    /// codes are written where those of the first follow.
+    /// The codes of whole quads of channels, group by group from the last one back. A second column behind the line is
+    /// the first one of the next line, which is written later; where none follows, the last group is written by itself,
+    /// and its second column, or its second line, before the first and to the same place.
     template <int Stride, simd::Saturation Range>
-    static INTQ_NEVER_INLINE void store_short(const ConvCall& call, const Block& block, index_t i,
+    static INTQ_NEVER_INLINE void store_short(const ConvCall& call, const Block& block, index_t slots,
                                               const std::int32_t* sums) noexcept {
+        constexpr index_t served = Stride == 1 ? 2 : 1;
         const PackedConv2d& packed = *call.packed;
-        const index_t at = block.c + i, step = packed.out_channels;
-        auto* const y = static_cast<std::int8_t*>(call.y) + place(call, block, 0, 0, i);
+        const Size2d out = call.geometry->out;
+        const index_t step = packed.out_channels;
         simd::DepthwiseCodes codes{};
-        codes.bias = static_cast<const std::int32_t*>(packed.bias) + at;
-        codes.multiplier = packed.words + at;
-        codes.shift = packed.words + packed.padded_outputs() + at;
-        codes.sums = sums + (Stride == 1 ? 4 * i : i);
+        codes.bias = static_cast<const std::int32_t*>(packed.bias) + block.c;
+        codes.multiplier = packed.words + block.c;
+        codes.shift = packed.words + packed.padded_outputs() + block.c;
+        codes.step = static_cast<std::int32_t>(-2 * step);
         codes.zero_point = packed.codes.zero_point;
         codes.lowest = packed.codes.lowest;
         codes.highest = packed.codes.highest;
-        const index_t line = block.lines > 1 ? call.geometry->out.width * step : 0;
-        for (index_t k = 0; k < 4; ++k) codes.y[k] = y + k / 2 * step + k % 2 * line;
-        codes.groups = static_cast<std::int32_t>(Stride == 1 ? block.pixels / 2 : block.pixels);
-        codes.step = static_cast<std::int32_t>((Stride == 1 ? 2 : 1) * step);
-        if (codes.groups > 0) Tile::template store_group_codes<Range, Stride>(codes);
-        if (Stride == 1 && block.pixels % 2 == 1) {
-            codes.sums += 64 * codes.groups;
-            for (index_t k = 0; k < 4; ++k) codes.y[k] = y + (block.pixels - 1) * step + k % 2 * line;
-            codes.groups = 1;
-            Tile::template store_group_codes<Range, Stride>(codes);
+        codes.quads = static_cast<std::int32_t>(block.channels / 4);
+        for (index_t set = 0; set < block.sets; ++set, sums += slots * (Layout::group_bytes / 4)) {
+            const index_t line = block.line + set * served;
+            const index_t next = Stride == 1 && line + 1 < out.height ? out.width * step : 0;
+            const bool follows = block.pixels == out.width && line + served < out.height;
+            auto* y = static_cast<std::int8_t*>(call.y) + place(call, block, line) + 2 * (block.groups - 1) * step;
+            const auto store = [&](index_t groups, index_t beside) {
+                constexpr int second = Stride == 1 ? 2 : 1;
+                codes.groups = static_cast<std::int32_t>(groups);
+                for (int i = 0; i < 4; ++i) codes.y[i] = y + (i / second) * beside + (second == 2 ? i % 2 * next : 0);
+                Tile::template store_group_codes<Range, Stride>(codes);
+            };
+            codes.sums = sums + (block.groups - 1) * (Layout::group_bytes / 4);
+            if (block.pixels % 2 == 0 || follows) {
+                store(block.groups, step);
+                continue;
+            }
+            store(1, 0);
+            codes.sums -= Layout::group_bytes / 4;
+            y -= 2 * step;
+            if (block.groups > 1) store(block.groups - 1, step);
         }
     }
 
     /// The codes of the i-th channel of the block, by any policy.
     template <int Stride>
-    static INTQ_NEVER_INLINE void store_channel(const ConvCall& call, const Block& block, index_t i,
+    static INTQ_NEVER_INLINE void store_channel(const ConvCall& call, const Block& block, index_t slots, index_t i,
                                                 const std::int32_t* sums) INTQ_NOEXCEPT {
+        constexpr index_t served = Stride == 1 ? 2 : 1;
         const PackedConv2d& packed = *call.packed;
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
         const auto channel = epilogue.channels(block.c + i);
         const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[block.c + i];
-        for (index_t line = 0; line < block.lines; ++line)
+        for (index_t k = 0; k < block.sets * served && block.line + k < call.geometry->out.height; ++k)
             for (index_t p = 0; p < block.pixels; ++p) {
-                const index_t to = place(call, block, line, p, i);
-                const index_t from = Stride == 1 ? (p / 2 * 16 + i) * 4 + p % 2 * 2 + line : p * 16 + i;
+                const index_t to = place(call, block, block.line + k) + p * packed.out_channels + i;
+                const index_t group = (k / served * slots + p / 2) * (Layout::group_bytes / 4) + 4 * i;
+                const index_t from = group + (Stride == 1 ? p % 2 * 2 + k % 2 : p % 2);
                 epilogue.store(detail::add_bias(bias, sums[from]), channel,
                                static_cast<const Sumin*>(call.sumin) + (adds ? to : 0), static_cast<Y*>(call.y) + to,
                                1);
             }
     }
+
+    static INTQ_ALWAYS_INLINE constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
 
     /// Any window: tap by tap.
     static INTQ_NEVER_INLINE void run_any(const ConvCall& call) INTQ_NOEXCEPT {

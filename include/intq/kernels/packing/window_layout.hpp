@@ -57,21 +57,36 @@ private:
     constexpr index_t columns_of(index_t count, index_t width) const noexcept { return (count - 1) * pitch + width; }
 };
 
-/// The staged rows of a depthwise layer with windows of 3×3, sixteen channels of some groups (simd::WindowTile), and
-/// behind them the groups.
+/// The columns of a depthwise layer with windows of 3×3, sixteen channels of each, and behind them groups
+/// (simd::WindowTile), which the sums replace.
+///
+/// Groups of a few sets of rows are summed together, so that a channel's weights serve some of them where lines are
+/// short. A set of rows gives one output line, or two with a stride of 1.
 struct DepthwiseWindowLayout {
-    static constexpr index_t groups = 8, channels = 16;
-    static constexpr index_t row_bytes = (2 * groups + 2) * channels * 4, group_bytes = channels * 16;
+    static constexpr index_t channels = 16, column_bytes = 4 * channels, group_bytes = 16 * channels;
     bool slides;
-    index_t served;  // output lines of four rows
+    index_t served;   // output lines of a set of rows
+    index_t groups;   // of a set, for as many pairs of output columns
+    index_t slots;    // of a set: its groups, and with a stride of 2 the columns behind them
+    index_t sets;     // summed together
+    index_t columns;  // of a set
 
-    constexpr explicit DepthwiseWindowLayout(const Window2d& window) noexcept {
-        const index_t stride = window.stride.width;
+    constexpr DepthwiseWindowLayout(const Window2d& window, const ConvGeometry& geometry) noexcept {
+        constexpr index_t most = 12;
+        const index_t stride = window.stride.width, extra = stride == 1 ? 0 : 1;
         slides = window.kernel == Size2d{3, 3} && window.dilation == Size2d{1, 1} && stride <= 2 &&
                  window.stride.height == stride;
         served = stride == 1 ? 2 : 1;
+        const index_t pairs = (geometry.out.width + 1) / 2, parts = (pairs + most - extra - 1) / (most - extra);
+        groups = (pairs + parts - 1) / parts;
+        slots = groups + extra;
+        const index_t all = (geometry.out.height + served - 1) / served;
+        sets = most / slots < all ? most / slots : all;
+        columns = stride == 1 ? 2 * groups + 2 : 4 * slots;
     }
-    constexpr index_t bytes() const noexcept { return slides ? row_bytes + groups * group_bytes : 0; }
+    constexpr index_t bytes() const noexcept {
+        return slides ? columns * column_bytes + sets * slots * group_bytes : 0;
+    }
 };
 
 }  // namespace detail

@@ -126,28 +126,28 @@ template <> struct WindowTile<helium> {
         for (index_t group = 0; group < of.groups; ++group)
             for (index_t c = 0; c < 4 * of.quads; ++c)
                 for (index_t column = 0; column < 4; ++column)
-                    std::memcpy(of.to + ((group * 16 + c) * 4 + column) * 4,
-                                of.from + ((2 * group + column) * 16 + c) * 4, 4);
+                    std::memcpy(of.to + group * group_bytes + (c * 4 + column) * 4,
+                                of.from + group * of.step + column * column_bytes + c * 4, 4);
     }
     template <int Stride> static void add_groups(const DepthwiseSums& of) noexcept {
         for (index_t c = 0; c < of.channels; ++c)
             for (index_t group = 0; group < of.groups; ++group) {
-                std::int8_t* const x = of.x + (group * 16 + c) * 16;
-                std::int32_t sums[4];
-                for (int i = 0; i < 4; ++i) sums[i] = window(x + i / 2 * 4 + i % 2, of.w + 12 * c, i);
-                if constexpr (Stride == 1)
-                    std::memcpy(x, sums, sizeof sums);
-                else
-                    of.sums[group * 16 + c] = sums[0];
+                std::int8_t* const x = of.x + group * group_bytes + c * 16;
+                const std::int8_t* const w = of.w + 12 * c;
+                std::int8_t columns[2 * 16];  // of two groups
+                std::memcpy(columns, x, 16);
+                if (Stride == 2) std::memcpy(columns + 16, x + group_bytes, 16);
+                std::int32_t sums[4] = {};
+                for (int i = 0; i < 4; ++i) sums[i] = window(columns + i / 2 * 4 + i % 2, w);
+                if (Stride == 2) sums[1] = window(columns + 8, w);
+                std::memcpy(x, sums, Stride == 1 ? 16 : 8);
             }
     }
     template <Saturation Range, int Stride> static void store_group_codes(const DepthwiseCodes& of) noexcept {
-        for (index_t group = 0; group < of.groups; ++group)
-            for (int i = Stride == 1 ? 3 : 0; i >= 0; --i)
-                for (index_t c = 0; c < 4; ++c) {
-                    const index_t at = Stride == 1 ? group * 64 + c * 4 + i : group * 16 + c;
-                    of.y[i][group * of.step + c] = code<Range>(of.sums[at], c, of);
-                }
+        for (index_t c = 0; c < 4 * of.quads; ++c)
+            for (index_t group = 0; group < of.groups; ++group)
+                for (int i = Stride == 1 ? 3 : 1; i >= 0; --i)
+                    of.y[i][group * of.step + c] = code<Range>(of.sums[c * 4 + i - group * group_bytes / 4], c, of);
     }
 
 private:
@@ -156,11 +156,11 @@ private:
         for (int k = 0; k < 16; ++k) sum += x[k] * w[k];
         return sum;
     }
-    /// The window of three rows and columns whose first code is *x, the i-th of a group.
-    static std::int32_t window(const std::int8_t* x, const std::int8_t* w, int i) noexcept {
+    /// The window of three rows and columns whose first code is *x.
+    static std::int32_t window(const std::int8_t* x, const std::int8_t* w) noexcept {
         std::int32_t sum = 0;
         for (int column = 0; column < 3; ++column)
-            for (int row = 0; row < 4 - i % 2; ++row) sum += x[4 * column + row] * w[4 * column + row];
+            for (int row = 0; row < 3; ++row) sum += x[4 * column + row] * w[4 * column + row];
         return sum;
     }
     /// The steps of the instructions: VQRDMULH, one off negative products, VRSHL.

@@ -18,8 +18,8 @@ inline namespace INTQ_ABI {
 namespace detail {
 
 static_assert(sizeof(void*) == 4 && offsetof(WindowSums, pairs) == 24 && offsetof(WindowCodes, highest) == 40);
-static_assert(offsetof(DepthwiseRows, channels) == 40 && offsetof(DepthwiseGroups, quads) == 12);
-static_assert(offsetof(DepthwiseSums, channels) == 16 && offsetof(DepthwiseCodes, highest) == 48);
+static_assert(offsetof(DepthwiseRows, channels) == 40 && offsetof(DepthwiseGroups, step) == 16);
+static_assert(offsetof(DepthwiseSums, channels) == 12 && offsetof(DepthwiseCodes, quads) == 52);
 
 /// WindowTile::copy_cells.
 INTQ_DETAIL_ASSEMBLY_ void helium_copy_cells(const std::int8_t*, std::int8_t*, std::int32_t, std::int32_t, std::int32_t,
@@ -147,8 +147,8 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
 /// WindowTile::stage_groups: four channels of a group in 11 instructions.
 INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept {
     asm volatile(
-        "push {r4-r6, lr}\n\t"
-        "ldm r0, {r1-r4}\n"
+        "push {r4-r7, lr}\n\t"
+        "ldm r0, {r1-r4, r7}\n"
         "1:\n\t"
         "mov r5, r1\n\t"
         "mov r6, r2\n\t"
@@ -158,7 +158,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept 
         "vldrw.u32 q1, [r5, #64]\n\t"
         "vldrw.u32 q2, [r5, #128]\n\t"
         "vldrw.u32 q3, [r5, #192]\n\t"
-        "add r5, r5, #128\n\t"
+        "add r5, r7\n\t"
         "vst40.32 {q0, q1, q2, q3}, [r6]\n\t"
         "vst41.32 {q0, q1, q2, q3}, [r6]\n\t"
         "vst42.32 {q0, q1, q2, q3}, [r6]\n\t"
@@ -169,7 +169,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept 
         "add r2, r2, #64\n\t"
         "subs r4, r4, #1\n\t"
         "bne 1b\n\t"
-        "pop {r4-r6, pc}" ::
+        "pop {r4-r7, pc}" ::
             : "memory");
 }
 
@@ -180,7 +180,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups(const DepthwiseSums*) noexcept {
         "push {r4-r11, lr}\n\t"
         "vpush {d8-d9}\n\t"
         "ldrd r1, r3, [r0]\n\t"
-        "ldrd r5, r7, [r0, #12]\n\t"
+        "ldrd r5, r7, [r0, #8]\n\t"
         "movw r9, #0x0fff\n\t"
         "vmsr p0, r9\n\t"
         "mov r9, #0\n"
@@ -212,96 +212,99 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups(const DepthwiseSums*) noexcept {
             : "memory");
 }
 
-/// WindowTile::add_groups<2>.
+/// WindowTile::add_groups<2>: two sums in 7 instructions. The second window lacks its last column in the group.
 INTQ_DETAIL_ASSEMBLY_ void helium_add_groups_2(const DepthwiseSums*) noexcept {
     asm volatile(
         "push {r4-r7, lr}\n\t"
-        "ldm r0, {r1, r3, r4, r5, r7}\n\t"
+        "ldm r0, {r1, r3, r5, r7}\n\t"
         "movw r6, #0x0fff\n\t"
         "vmsr p0, r6\n"
         "1:\n\t"
         "vpst\n\t"
         "vldrbt.u8 q1, [r3], #12\n\t"
+        "vmov q2, q1\n\t"
+        "movs r4, #0\n\t"
+        "vmov.i32 q3, #0\n\t"
+        "vshlc q2, r4, #32\n\t"
+        "vshlc q2, r4, #32\n\t"
+        "vmov.32 q3[0], r4\n\t"
         "mov r6, r1\n\t"
-        "mov r2, r4\n\t"
         "dls lr, r5\n"
         "2:\n\t"
-        "vldrw.u32 q0, [r6], #256\n\t"
+        "vldrw.u32 q0, [r6]\n\t"
         "vmladav.s8 r0, q0, q1\n\t"
-        "str r0, [r2], #64\n\t"
+        "vmladav.s8 r2, q0, q2\n\t"
+        "vldrw.u32 q0, [r6, #256]\n\t"
+        "vmladava.s8 r2, q0, q3\n\t"
+        "strd r0, r2, [r6], #256\n\t"
         "le lr, 2b\n\t"
         "add r1, r1, #16\n\t"
-        "add r4, r4, #4\n\t"
         "subs r7, r7, #1\n\t"
         "bne 1b\n\t"
         "pop {r4-r7, pc}" ::
             : "memory");
 }
 
-/// WindowTile::store_group_codes<1>: four channels of four pixels at a time.
+/// WindowTile::store_group_codes: four channels of four pixels, or of two, at a time.
 #    define INTQ_DETAIL_PIXEL_(q, to, away, keep)                                   \
         INTQ_DETAIL_CODE_(q, "q6", "q4", "q5", "r11", away, keep, "q7", "r1", "r2") \
         "vstrb.32 " q ", [" to "]\n\tadd " to ", r10\n\t"
-#    define INTQ_DETAIL_STORE_(name, away, keep)                          \
-        INTQ_DETAIL_ASSEMBLY_ void name(const DepthwiseCodes*) noexcept { \
-            asm volatile(                                               \
-                "push {r4-r11, lr}\n\t"                                 \
-                "vpush {d8-d15}\n\t"                                    \
-                "ldm r0, {r1-r8}\n\t"                                   \
-                "vldrw.u32 q6, [r1]\n\t"                                \
-                "vldrw.u32 q4, [r2]\n\t"                                \
-                "vldrw.u32 q5, [r3]\n\t"                                \
-                "mov r3, r8\n\t"                                \
-                "ldrd lr, r10, [r0, #32]\n\t"                           \
-                "ldr r11, [r0, #40]\n\t"                                \
-                "ldrd r1, r2, [r0, #44]\n\t"                            \
-                "dls lr, lr\n"                                          \
-                "1:\n\t"                                                \
-                "vld40.32 {q0, q1, q2, q3}, [r4]\n\t"                   \
-                "vld41.32 {q0, q1, q2, q3}, [r4]\n\t"                   \
-                "vld42.32 {q0, q1, q2, q3}, [r4]\n\t"                   \
-                "vld43.32 {q0, q1, q2, q3}, [r4]\n\t"                   \
-                "add r4, r4, #256\n\t"                                  \
-                INTQ_DETAIL_PIXEL_("q3", "r3", away, keep)              \
-                INTQ_DETAIL_PIXEL_("q2", "r7", away, keep)              \
-                INTQ_DETAIL_PIXEL_("q1", "r6", away, keep)              \
-                INTQ_DETAIL_PIXEL_("q0", "r5", away, keep)              \
-                "le lr, 1b\n\t"                                         \
-                "vpop {d8-d15}\n\t"                                     \
-                "pop {r4-r11, pc}" ::                                   \
+#    define INTQ_DETAIL_FOUR_(away, keep)          \
+        INTQ_DETAIL_PIXEL_("q3", "r7", away, keep) \
+        INTQ_DETAIL_PIXEL_("q2", "r6", away, keep) \
+        INTQ_DETAIL_PIXEL_("q1", "r5", away, keep) INTQ_DETAIL_PIXEL_("q0", "r0", away, keep)
+#    define INTQ_DETAIL_TWO_(away, keep) \
+        INTQ_DETAIL_PIXEL_("q1", "r5", away, keep) INTQ_DETAIL_PIXEL_("q0", "r0", away, keep)
+#    define INTQ_DETAIL_STORE_(name, pixels, away, keep)                    \
+        INTQ_DETAIL_ASSEMBLY_ void name(const DepthwiseCodes*) noexcept {   \
+            asm volatile(                                                 \
+                "push {r4-r11, lr}\n\t"                                   \
+                "vpush {d8-d15}\n\t"                                      \
+                "mov r3, r0\n\t"                                          \
+                "ldrd r9, r10, [r3, #32]\n\t"                             \
+                "ldr r11, [r3, #40]\n\t"                                  \
+                "ldr r4, [r3, #52]\n\t"                                   \
+                "mov r12, #0\n"                                           \
+                "1:\n\t"                                                  \
+                "ldm r3, {r0, r1, r2, r8}\n\t"                            \
+                "add r0, r0, r12, lsl #2\n\t"                             \
+                "add r1, r1, r12, lsl #2\n\t"                             \
+                "add r2, r2, r12, lsl #2\n\t"                             \
+                "add r8, r8, r12, lsl #4\n\t"                             \
+                "vldrw.u32 q6, [r0]\n\t"                                  \
+                "vldrw.u32 q4, [r1]\n\t"                                  \
+                "vldrw.u32 q5, [r2]\n\t"                                  \
+                "ldrd r0, r5, [r3, #16]\n\t"                              \
+                "ldrd r6, r7, [r3, #24]\n\t"                              \
+                "ldrd r1, r2, [r3, #44]\n\t"                              \
+                "add r0, r12\n\t"                                         \
+                "add r5, r12\n\t"                                         \
+                "add r6, r12\n\t"                                         \
+                "add r7, r12\n\t"                                         \
+                "add r12, r12, #4\n\t"                                    \
+                "dls lr, r9\n"                                            \
+                "2:\n\t"                                                  \
+                "vld40.32 {q0, q1, q2, q3}, [r8]\n\t"                     \
+                "vld41.32 {q0, q1, q2, q3}, [r8]\n\t"                     \
+                "vld42.32 {q0, q1, q2, q3}, [r8]\n\t"                     \
+                "vld43.32 {q0, q1, q2, q3}, [r8]\n\t"                     \
+                "sub r8, r8, #256\n\t" pixels(away, keep)                 \
+                "le lr, 2b\n\t"                                           \
+                "subs r4, r4, #1\n\t"                                     \
+                "bne 1b\n\t"                                              \
+                "vpop {d8-d15}\n\t"                                       \
+                "pop {r4-r11, pc}" ::                                     \
                     : "memory"); \
         }
-INTQ_DETAIL_STORE_(helium_store_groups_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
-INTQ_DETAIL_STORE_(helium_store_groups_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
-INTQ_DETAIL_STORE_(helium_store_groups_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
+INTQ_DETAIL_STORE_(helium_store_groups_rectified, INTQ_DETAIL_FOUR_, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_int8, INTQ_DETAIL_FOUR_, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_any, INTQ_DETAIL_FOUR_, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
+INTQ_DETAIL_STORE_(helium_store_groups_2_rectified, INTQ_DETAIL_TWO_, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_2_int8, INTQ_DETAIL_TWO_, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_2_any, INTQ_DETAIL_TWO_, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
 #    undef INTQ_DETAIL_STORE_
-
-/// WindowTile::store_group_codes<2>: four channels of one pixel.
-#    define INTQ_DETAIL_STORE_(name, away, keep)                          \
-        INTQ_DETAIL_ASSEMBLY_ void name(const DepthwiseCodes*) noexcept { \
-            asm volatile(                                               \
-                "push {r4-r11, lr}\n\t"                                 \
-                "vpush {d8-d15}\n\t"                                    \
-                "ldm r0, {r1-r5}\n\t"                                   \
-                "vldrw.u32 q6, [r1]\n\t"                                \
-                "vldrw.u32 q4, [r2]\n\t"                                \
-                "vldrw.u32 q5, [r3]\n\t"                                \
-                "ldrd lr, r10, [r0, #32]\n\t"                           \
-                "ldr r11, [r0, #40]\n\t"                                \
-                "ldrd r1, r2, [r0, #44]\n\t"                            \
-                "dls lr, lr\n"                                          \
-                "1:\n\t"                                                \
-                "vldrw.u32 q0, [r4], #64\n\t"                           \
-                INTQ_DETAIL_PIXEL_("q0", "r5", away, keep)              \
-                "le lr, 1b\n\t"                                         \
-                "vpop {d8-d15}\n\t"                                     \
-                "pop {r4-r11, pc}" ::                                   \
-                    : "memory"); \
-        }
-INTQ_DETAIL_STORE_(helium_store_groups_2_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
-INTQ_DETAIL_STORE_(helium_store_groups_2_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
-INTQ_DETAIL_STORE_(helium_store_groups_2_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
-#    undef INTQ_DETAIL_STORE_
+#    undef INTQ_DETAIL_TWO_
+#    undef INTQ_DETAIL_FOUR_
 #    undef INTQ_DETAIL_PIXEL_
 
 }  // namespace detail

@@ -45,10 +45,11 @@ struct WindowCodes {
     std::int32_t zero_point, lowest, highest;
 };
 
-/// The four channels of a column, or the two lines and columns that a group of a depthwise layer gives.
-inline constexpr int group_outputs = 4;
+/// Bytes of a column and of a group of a depthwise layer: sixteen channels of each.
+inline constexpr int column_bytes = 64;
+inline constexpr int group_bytes = 256;
 
-/// Rows of an image as groups of a depthwise layer: see WindowTile.
+/// Calls for depthwise layers: see WindowTile.
 struct DepthwiseRows {
     const std::int8_t* from[4];
     std::int32_t step[4];  // from a pixel of a row to the next; 0 for a row of padding
@@ -61,11 +62,11 @@ struct DepthwiseGroups {
     std::int8_t* to;
     std::int32_t groups;
     std::int32_t quads;  // of channels
+    std::int32_t step;   // bytes of the columns from a group to the next
 };
 struct DepthwiseSums {
-    std::int8_t* x;        // the groups; with a stride of 1 the sums as well
+    std::int8_t* x;        // the groups, then the sums
     const std::int8_t* w;  // of the first channel
-    std::int32_t* sums;    // with a stride of 2
     std::int32_t groups;
     std::int32_t channels;
 };
@@ -73,11 +74,12 @@ struct DepthwiseCodes {
     const std::int32_t* bias;
     const std::int32_t* multiplier;
     const std::int32_t* shift;
-    const std::int32_t* sums;
-    std::int8_t* y[group_outputs];  // in the order of a group's sums; written from the last to the first
+    const std::int32_t* sums;  // of the last group
+    std::int8_t* y[4];         // of the last group, in the order of its sums, which are written from the last on
     std::int32_t groups;
-    std::int32_t step;  // of y, from a group to the next
+    std::int32_t step;  // of y, from a group to the one before it
     std::int32_t zero_point, lowest, highest;
+    std::int32_t quads;  // of channels
 };
 
 /// The tiles of a backend whose packing says Staging::windows, for int8 activations and weights in sums of 32 bits.
@@ -89,16 +91,16 @@ struct DepthwiseCodes {
 ///     add(const WindowSums&)
 ///     store_codes<Saturation>(const WindowCodes&)
 ///
-/// For depthwise layers with windows of 3×3, on 16 channels at most. A group is four rows of four columns of a channel,
-/// two columns from the next one; it gives the sums of two columns on two lines, or with a stride of 2 of one:
+/// For depthwise layers with windows of 3×3, on 16 channels at most. A group is four rows of four columns of a channel:
+/// with a stride of 1 groups begin two columns from each other, and each holds the windows of two columns on two lines;
+/// with a stride of 2 they begin four columns from each other, and each holds a window and with the next one another.
 ///
 ///     stage_rows(const DepthwiseRows&)     to[column][channel < 16][row] = from[row][column·step + channel]
-///     stage_groups(const DepthwiseGroups&) to[group][channel < 16][column][row] = from[2·group + column][channel][row]
-///     add_groups<Stride>(const DepthwiseSums&)  w[channel][column < 3][row < 4] on each window of a group. The sums of
-///     a
-///                                          channel lie where its group was, [column][line], or with a stride of 2 at
-///                                          sums[group][channel < 16]
-///     store_group_codes<Range, Stride>(const DepthwiseCodes&)  of four channels
+///     stage_groups(const DepthwiseGroups&) to[group][channel < 16][column][row] = the same of the group's columns
+///     add_groups<Stride>(const DepthwiseSums&)  w[channel][column < 3][row < 4] on the windows of each group, and with
+///                                          a stride of 2 of the first column of one behind the last. The sums of a
+///                                          channel lie where its group was: [column][line], or [column]
+///     store_group_codes<Range, Stride>(const DepthwiseCodes&)
 template <class Backend> struct WindowTile;
 
 }  // namespace INTQ_ABI
