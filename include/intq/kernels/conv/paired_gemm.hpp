@@ -35,16 +35,18 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedGemm {
         const index_t pixels = call.geometry->batch * call.geometry->out_pixels();
         for (index_t group = 0; group < packed.groups; ++group) {
             detail::PairedStager<Backend> stager(call, group, call.workspace);
-            index_t pixel = 0;
-            for (; pixel + Tile::rows <= pixels; pixel += Tile::rows) run_tile<Tile::rows>(call, stager, group, pixel);
-            simd::unroll<Tile::rows - 1>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                if (pixels - pixel == r + 1) run_tile<r + 1>(call, stager, group, pixel);
-            });
+            if (pixels == 1) {
+                run_tile<1>(call, stager, group, 0, 1);
+                continue;
+            }
+            for (index_t pixel = 0; pixel < pixels; pixel += Tile::rows)
+                run_tile<Tile::rows>(call, stager, group, pixel,
+                                     pixels - pixel < Tile::rows ? pixels - pixel : index_t{Tile::rows});
         }
     }
 
 private:
-    static_assert(Tile::rows <= simd::paired_rows);
+    static_assert(Tile::rows == simd::paired_rows && Tile::columns == 2);
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
 
@@ -53,100 +55,101 @@ private:
         Tile::template store_panels<true>(panels);
     };
 
-    /// One tile by all channels of a group.
+    /// The first `count` pixels of a tile by all channels of a group. Rows behind them are whatever the workspace
+    /// holds: nothing of their sums is stored.
     template <int Rows>
     static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, index_t group,
-                                           index_t pixel) INTQ_NOEXCEPT {
+                                           index_t pixel, index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        const std::int32_t* const x = stager.template tile<Rows>();
+        const std::int32_t* const x = stager.template tile<Rows>(count);
         const index_t at = pixel * packed.out_channels + group * packed.group_outputs();
         Y* const y = static_cast<Y*>(call.y) + at;
         const Sumin* const e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
-        const auto* const w = static_cast<const std::int8_t*>(packed.weights) + group * packed.group_weights();
-        if constexpr (has_short && Rows == Tile::rows)
-            if (packed.scaled_is_small)
-                return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                    run_short<Rows, range.value>(packed, x, w, group * packed.group_stride, y);
-                });
-        run_any<Rows>(packed, x, w, group * packed.group_stride, e, y);
+        const index_t first = group * packed.group_stride;
+        index_t done = 0;
+        if constexpr (has_short && has_panels && Rows == Tile::rows)
+            if (packed.scaled_is_small && count == Rows)
+                done = store_panels(packed, x, weights_of(packed, group), first, y);
+        if (done == packed.group_outputs()) return;
+        const std::int8_t* const w = weights_of(packed, group) + done * packed.column_size();
+        const index_t end = first + packed.group_outputs();
+        if constexpr (Rows == 1)
+            run_any<Rows>(packed, x, w, first + done, end, e, y + done, count);
+        else
+            run_rest(packed, x, w, first + done, end, e + (adds ? done : 0), y + done, count);
+    }
+
+    static INTQ_ALWAYS_INLINE const std::int8_t* weights_of(const PackedConv2d& packed, index_t group) noexcept {
+        return static_cast<const std::int8_t*>(packed.weights) + group * packed.group_weights();
     }
 
     /// Calls body(columns, at) for the padded channels from `at` to `end`, a panel at a time.
     template <class Body> static INTQ_ALWAYS_INLINE void for_each_panel(index_t at, index_t end, Body&& body) noexcept {
-        static_assert(Tile::columns == 2);
         for (; at + 1 < end; at += 2) body(std::integral_constant<int, 2>{}, at);
         if (at < end) body(std::integral_constant<int, 1>{}, at);
     }
 
-    /// The channels of a group, from padded channel `at` on, in the short form of their policy.
-    template <int Rows, detail::CodeRange Range>
-    static INTQ_ALWAYS_INLINE void run_short(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
-                                             index_t at, std::int8_t* y) noexcept {
-        const index_t depth = packed.column_size(), stride = packed.out_channels;
-        const index_t end = at + packed.group_outputs();
-        if constexpr (has_panels && Range != detail::CodeRange::any) {
-            if (const index_t panels = packed.group_outputs() / Tile::columns; panels > 0) {
-                store_panels<Range>(packed, x, w, at, panels, y);
-                at += Tile::columns * panels;
-                w += Tile::columns * panels * depth;
-                y += Tile::columns * panels;
-            }
-        }
-        for_each_panel(at, end, [&](auto columns, index_t channel) INTQ_ALWAYS_INLINE_LAMBDA {
-            constexpr int count = columns.value;
-            std::int32_t sums[array_size(Rows * count)];
-            add_columns<Rows, count>(packed, x, w, depth, channel, sums);
-            INTQ_UNROLL
-            for (int c = 0; c < count; ++c, ++y) {
-                const detail::ShortCodes<L, Range> codes(packed, channel + c);
-                std::int8_t* to = y;
-                INTQ_UNROLL
-                for (int r = 0; r < Rows; ++r, to += stride) *to = codes.code(sums[c * Rows + r]);
-            }
-            w += depth * count;
-        });
-    }
-
-    /// Whole panels of a group from padded channel `at` on.
-    template <detail::CodeRange Range>
-    static INTQ_ALWAYS_INLINE void store_panels(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
-                                                index_t at, index_t panels, std::int8_t* y) noexcept {
+    /// The whole panels of a group from padded channel `at` on, where the bounds of the codes are those of one
+    /// instruction.
+    ///
+    /// @return the channels that are done
+    static INTQ_ALWAYS_INLINE index_t store_panels(const PackedConv2d& packed, const std::int32_t* x,
+                                                   const std::int8_t* w, index_t at, std::int8_t* y) noexcept {
+        const index_t depth = packed.column_size(), channels = packed.group_outputs() / 2 * 2;
+        const detail::CodeRange range = detail::code_range(packed.codes);
+        if (range == detail::CodeRange::any || channels == 0) return 0;
         const std::int32_t* const multipliers = packed.words + at;
-        const index_t depth = packed.column_size();
-        Tile::template store_panels<Range == detail::CodeRange::positive>(
-            {x, x + depth / 2 * Tile::rows, static_cast<const std::int32_t*>(packed.bias) + at, multipliers,
-             multipliers + packed.padded_outputs(), y, packed.out_channels, packed.codes.zero_point,
-             w + panels * Tile::columns * depth, w, simd::PairedPanels::skipped_of(depth)});
+        const simd::PairedPanels panels{x,
+                                        x + depth / 2 * Tile::rows,
+                                        static_cast<const std::int32_t*>(packed.bias) + at,
+                                        multipliers,
+                                        multipliers + packed.padded_outputs(),
+                                        y,
+                                        packed.out_channels,
+                                        packed.codes.zero_point,
+                                        w + channels * depth,
+                                        w,
+                                        simd::PairedPanels::skipped_of(depth)};
+        if (range == detail::CodeRange::positive)
+            Tile::template store_panels<true>(panels);
+        else
+            Tile::template store_panels<false>(panels);
+        return channels;
     }
 
+    /// run_any() out of line, because many layers need it for one tile.
+    static INTQ_OUT_OF_LINE void run_rest(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
+                                          index_t at, index_t end, const Sumin* e, Y* y, index_t count) noexcept {
+        run_any<Tile::rows>(packed, x, w, at, end, e, y, count);
+    }
+    /// The padded channels from `at` to `end`, under any policy.
     template <int Rows>
-    static void run_any(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w, index_t at,
-                        const Sumin* e, Y* y) noexcept {
-        const index_t depth = packed.column_size(), stride = packed.out_channels;
+    static INTQ_ALWAYS_INLINE void run_any(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
+                                           index_t at, index_t end, const Sumin* e, Y* y, index_t count) noexcept {
+        const index_t depth = packed.column_size();
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
-        for_each_panel(at, at + packed.group_outputs(), [&](auto columns, index_t channel) INTQ_ALWAYS_INLINE_LAMBDA {
-            constexpr int count = columns.value;
-            std::int32_t sums[array_size(Rows * count)];
-            add_columns<Rows, count>(packed, x, w, depth, channel, sums);
-            for (int c = 0; c < count; ++c, ++y, e += adds ? 1 : 0)
-                store_column<Rows>(packed, epilogue, sums + c * Rows, channel + c, e, y, stride);
-            w += depth * count;
+        for_each_panel(at, end, [&](auto columns, index_t channel) INTQ_ALWAYS_INLINE_LAMBDA {
+            std::int32_t sums[array_size(Rows * columns.value)];
+            add_columns<Rows, columns.value>(packed, x, w, depth, channel, sums);
+            for (int c = 0; c < columns.value; ++c, ++y, e += adds ? 1 : 0)
+                store_column(packed, epilogue, sums + c * Rows, channel + c, e, y, Rows == 1 ? 1 : count);
+            w += depth * columns.value;
         });
     }
-    /// The codes of one channel.
-    template <int Rows>
+    /// The codes of `count` pixels of one channel.
     static INTQ_ALWAYS_INLINE void store_column(const PackedConv2d& packed,
                                                 const Epilogue<L, Policy, Y, Sumin>& epilogue, const std::int32_t* sums,
-                                                index_t at, const Sumin* e, Y* y, index_t stride) noexcept {
+                                                index_t at, const Sumin* e, Y* y, index_t count) noexcept {
+        const index_t stride = packed.out_channels;
         if constexpr (has_short) {
             if (packed.scaled_is_small)
                 return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
                     const detail::ShortCodes<L, range.value> codes(packed, at);
-                    for (index_t r = 0; r < Rows; ++r) y[r * stride] = codes.code(sums[r]);
+                    for (index_t r = 0; r < count; ++r) y[r * stride] = codes.code(sums[r]);
                 });
         }
         const auto channels = epilogue.channels(at);
-        for (index_t r = 0; r < Rows; ++r)
+        for (index_t r = 0; r < count; ++r)
             epilogue.store(sums[r], channels, e + (adds ? r * stride : 0), y + r * stride, 1);
     }
 

@@ -87,13 +87,14 @@ public:
           bytes_(reinterpret_cast<std::int8_t*>(words) + paired_words_bytes(packed_, *call.geometry)),
           channels_(packed_.group_inputs()),
           is_run_(packed_.groups == 1 && packed_.window.dilation.width == 1) {
-        const index_t codes = packed_.taps() * channels_;  // behind them the weights are zero
-        for (index_t i = codes; i < packed_.column_size(); ++i) bytes_[i] = 0;
+        if (channels_ % 4 == 0) return;
+        const index_t codes = packed_.taps() * channels_, size = packed_.column_size();
+        for (index_t i = codes; i < size; ++i) bytes_[i] = 0;  // their weights are zero too
     }
 
-    /// The words of the next `Rows` pixels.
-    template <int Rows> const std::int32_t* tile() noexcept {
-        for (int r = 0; r < Rows; ++r) {
+    /// The words of the next `count` pixels in a tile of `Rows`.
+    template <int Rows> const std::int32_t* tile(index_t count) noexcept {
+        for (index_t r = 0; r < count; ++r) {
             stage_pixel<Rows>(words_ + r);
             next();
         }
@@ -103,14 +104,16 @@ public:
 private:
     template <int Rows> INTQ_ALWAYS_INLINE void stage_pixel(std::int32_t* to) noexcept {
         PairedWords<Backend, Rows> words(to, packed_.input_zero_point);
-        if (channels_ % 4 == 0) return visit(words);
         const Size2d kernel = packed_.window.kernel;
-        const bool is_inside = top_ >= 0 && left_ >= 0 &&
-                               top_ + (kernel.height - 1) * packed_.window.dilation.height < in_.height &&
-                               left_ + kernel.width <= in_.width;
-        if (is_run_ && is_inside && kernel.width * channels_ % 4 == 0) return visit_inside(words);
+        const bool is_inside =
+            !pads(packed_.window) ||
+            (top_ >= 0 && left_ >= 0 && top_ + (kernel.height - 1) * packed_.window.dilation.height < in_.height &&
+             left_ + kernel.width <= in_.width);
+        if (is_run_ && is_inside && kernel.width * channels_ % 4 == 0)
+            return INTQ_SMALL ? visit(words) : visit_inside(words);
+        if (channels_ % 4 == 0) return visit(words);
         PairedBytes bytes(bytes_, packed_.input_zero_point);
-        if (is_run_ && is_inside)
+        if (!INTQ_SMALL && is_run_ && is_inside)
             visit_inside(bytes);
         else
             visit(bytes);

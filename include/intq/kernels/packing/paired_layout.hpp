@@ -14,11 +14,10 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// Bytes of a tile of paired activations: as many pixels as there are.
+/// Bytes of a tile of paired activations, which is whole where there is more than one pixel.
 constexpr index_t paired_words_bytes(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
-    constexpr index_t most = simd::paired_rows;
-    const index_t pixels = geometry.batch < most ? geometry.batch * geometry.out_pixels() : most;
-    return (pixels < most ? pixels : most) * packed.column_size() * 2;
+    const bool is_one = geometry.batch == 1 && geometry.out_pixels() == 1;
+    return (is_one ? 1 : simd::paired_rows) * packed.column_size() * 2;
 }
 
 /// The same with the bytes of a window, which are gathered where its parts are no whole words.
