@@ -132,21 +132,28 @@ private:
             std::int32_t sums[array_size(Rows * columns.value)];
             add_columns<Rows, columns.value>(packed, x, w, depth, channel, sums);
             for (int c = 0; c < columns.value; ++c, ++y, e += adds ? 1 : 0)
-                store_column(packed, epilogue, sums + c * Rows, channel + c, e, y, Rows == 1 ? 1 : count);
+                store_column<Rows>(packed, epilogue, sums + c * Rows, channel + c, e, y, Rows == 1 ? 1 : count);
             w += depth * columns.value;
         });
     }
     /// The codes of `count` pixels of one channel.
+    template <int Rows>
     static INTQ_ALWAYS_INLINE void store_column(const PackedConv2d& packed,
                                                 const Epilogue<L, Policy, Y, Sumin>& epilogue, const std::int32_t* sums,
                                                 index_t at, const Sumin* e, Y* y, index_t count) noexcept {
         const index_t stride = packed.out_channels;
         if constexpr (has_short) {
-            if (packed.scaled_is_small)
-                return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+            if (packed.scaled_is_small) {
+                const auto store = [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
                     const detail::ShortCodes<L, range.value> codes(packed, at);
                     for (index_t r = 0; r < count; ++r) y[r * stride] = codes.code(sums[r]);
-                });
+                };
+                // The rest of tiles are few codes, which need no code of their own.
+                if constexpr (Rows == 1)
+                    return detail::with_range(packed.codes, store);
+                else
+                    return store(std::integral_constant<detail::CodeRange, detail::CodeRange::any>{});
+            }
         }
         const auto channels = epilogue.channels(at);
         for (index_t r = 0; r < count; ++r)

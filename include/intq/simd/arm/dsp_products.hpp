@@ -39,7 +39,14 @@
             "smlad r4, r0, r12, r4\n\t"   \
             "smlad r5, r9, r12, r5\n\t"   \
             "smlad r6, r10, r12, r6\n\t"
-/// All of them, where [sp, #4] is the end of x: four a pass, of which the first begins behind `skipped` ones, at r10.
+#        if INTQ_SMALL
+#            define INTQ_DETAIL_DSP_MORE_STEPS_
+#        else
+#            define INTQ_DETAIL_DSP_MORE_STEPS_ \
+                INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_
+#        endif
+/// All of them, where [sp, #4] is the end of x: PairedPanels::steps a pass, of which the first begins behind `skipped`
+/// ones, at r10.
 /// A step has 19 instructions of four bytes.
 #        define INTQ_DETAIL_DSP_FIND_STEP_(skipped) \
             "mov.w r0, #76\n\t"                     \
@@ -47,15 +54,16 @@
             "mla r10, " skipped                     \
             ", r0, lr\n\t"                          \
             "add r10, r10, #1\n\t"
-#        define INTQ_DETAIL_DSP_STEPS_                                                                                \
-            "bx r10\n\t"                                                                                              \
-            ".balign 4\n\t"                                                                                           \
-            "1:\n\t" INTQ_DETAIL_DSP_STEP_ "5:\n\t" INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ \
-            ".if (5b - 1b) != 76\n\t"                                                                                 \
-            ".error \"a step is not 76 bytes\"\n\t"                                                                   \
-            ".endif\n\t"                                                                                              \
-            "ldr lr, [sp, #4]\n\t"                                                                                    \
-            "cmp r7, lr\n\t"                                                                                          \
+#        define INTQ_DETAIL_DSP_STEPS_                                                                             \
+            "bx r10\n\t"                                                                                           \
+            ".balign 4\n\t"                                                                                        \
+            "1:\n\t" INTQ_DETAIL_DSP_STEP_                                                                         \
+            "5:\n\t" INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_MORE_STEPS_ \
+            ".if (5b - 1b) != 76\n\t"                                                                              \
+            ".error \"a step is not 76 bytes\"\n\t"                                                                \
+            ".endif\n\t"                                                                                           \
+            "ldr lr, [sp, #4]\n\t"                                                                                 \
+            "cmp r7, lr\n\t"                                                                                       \
             "bne 1b\n\t"
 #    endif
 
@@ -242,6 +250,7 @@ private:
 }  // namespace intq::simd
 
 #    undef INTQ_DETAIL_DSP_STEP_
+#    undef INTQ_DETAIL_DSP_MORE_STEPS_
 #    undef INTQ_DETAIL_DSP_FIND_STEP_
 #    undef INTQ_DETAIL_DSP_STEPS_
 

@@ -27,10 +27,11 @@ struct PairedPanels {
     index_t stride;  // from a row to the next
     std::int32_t zero_point;
     const std::int8_t *w_end, *w;  // of whole panels: at least one
-    std::uint32_t skipped;         // steps of four products that the first pass of four lacks
+    std::uint32_t skipped;         // steps of four products that the first pass lacks
 
+    static constexpr std::uint32_t steps = INTQ_SMALL ? 4 : 8;  // of a pass
     static constexpr std::uint32_t skipped_of(index_t depth) noexcept {
-        return (0u - static_cast<std::uint32_t>(depth) / 4u) % 4u;
+        return (0u - static_cast<std::uint32_t>(depth) / 4u) % steps;
     }
 };
 
