@@ -25,7 +25,7 @@ file(MAKE_DIRECTORY "${WORK}")
 set(firmware "${SOURCE}/examples/firmware")
 set(code_bound ${CODE})
 set(ram_bound 2048)    # beside the arena, the image and the logits
-set(stack_bound 4096)
+set(stack_bound 2048)
 
 function(run)
     execute_process(COMMAND ${ARGN} WORKING_DIRECTORY "${WORK}" RESULT_VARIABLE status OUTPUT_VARIABLE output
