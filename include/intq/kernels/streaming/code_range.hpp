@@ -47,8 +47,10 @@ INTQ_ALWAYS_INLINE std::int8_t clamp_code(std::int32_t code, std::int32_t lowest
 }
 
 constexpr simd::Saturation saturation_of(const arith::OutputCodes& codes) noexcept {
-    if (codes.lowest != INT8_MIN || codes.highest != INT8_MAX) return simd::Saturation::any;
-    return codes.zero_point == INT8_MIN ? simd::Saturation::rectified : simd::Saturation::int8;
+    using enum simd::Saturation;
+    if (codes.lowest == 0 && codes.zero_point == 0 && codes.highest >= 0) return positive;
+    if (codes.lowest != INT8_MIN || codes.highest != INT8_MAX) return any;
+    return codes.zero_point == INT8_MIN ? rectified : int8;
 }
 
 /// function(integral_constant<Saturation, …>) for the bounds of codes: code of its own for each.
@@ -58,6 +60,8 @@ INTQ_ALWAYS_INLINE void with_saturation(simd::Saturation range, Function&& funct
     switch (range) {
         case Saturation::rectified:
             return function(std::integral_constant<Saturation, Saturation::rectified>{});
+        case Saturation::positive:
+            return function(std::integral_constant<Saturation, Saturation::positive>{});
         case Saturation::int8:
             return function(std::integral_constant<Saturation, Saturation::int8>{});
         case Saturation::any:

@@ -207,16 +207,30 @@ index_t store_averages_in_loops(const PixelRun<Code>& run, const arith::AverageP
         static_cast<std::int32_t>(valid),
         static_cast<std::uint32_t>(((std::uint64_t{1} << 32) - 1) / (2 * static_cast<std::uint64_t>(valid)) + 1),
         params.codes.lowest,
-        params.codes.highest};
+        params.codes.highest,
+        0,
+        0,
+        0,
+        0};
+    bool is_short = false;
+    if constexpr (Rule == arith::AverageRule::double_rounding_sum) {
+        averages.minus_offset = -window.offset;
+        averages.multiplier = params.words[0];
+        averages.shift = params.words[1];
+        averages.zero_point = params.codes.zero_point;
+        is_short = arith::fixed_point<arith::double_rounding>::is_short(std::int64_t{255} * 256, params.words);
+    }
     index_t c = 0;
     for (; c + together <= channels; c += together)
         run.for_each(c, [&](const Cells<Code>& at, index_t pixel) INTQ_ALWAYS_INLINE_LAMBDA {
             Code* const to = y + pixel * channels + c;
             cells.from = at.first;
             L::sum_cells(cells);
+            averages.out = to;
             if constexpr (Rule == arith::AverageRule::divide_codes) {
-                averages.out = to;
                 L::divide_sums(averages);
+            } else if (is_short) {
+                L::scale_sums(averages);
             } else {
                 for (index_t i = 0; i < together; ++i) to[i] = static_cast<Code>(average.code(sums[i], window));
             }

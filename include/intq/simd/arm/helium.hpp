@@ -29,6 +29,8 @@ struct helium_lanes : arith::scalar_lanes {
     template <Saturation Bounds> static INTQ_ALWAYS_INLINE void add_codes(const CodeSums& sums) noexcept {
         if constexpr (Bounds == Saturation::rectified)
             detail::helium_add_rectified(&sums);
+        else if constexpr (Bounds == Saturation::positive)
+            detail::helium_add_positive(&sums);
         else if constexpr (Bounds == Saturation::int8)
             detail::helium_add_int8(&sums);
         else
@@ -37,6 +39,9 @@ struct helium_lanes : arith::scalar_lanes {
     static INTQ_ALWAYS_INLINE void sum_cells(const CodeCells& cells) noexcept { detail::helium_sum_cells(&cells); }
     static INTQ_ALWAYS_INLINE void divide_sums(const CodeAverages& averages) noexcept {
         detail::helium_divide_sums(&averages);
+    }
+    static INTQ_ALWAYS_INLINE void scale_sums(const CodeAverages& averages) noexcept {
+        detail::helium_scale_sums(&averages);
     }
 #        if __ARM_FEATURE_MVE & 2
     template <Saturation Bounds> static INTQ_ALWAYS_INLINE void quantize_codes(const CodeQuantizer& run) noexcept {
@@ -65,6 +70,8 @@ template <> struct WindowTile<helium> {
     template <Saturation Range> static INTQ_ALWAYS_INLINE void store_codes(const WindowCodes& codes) noexcept {
         if constexpr (Range == Saturation::rectified)
             detail::helium_store_rectified(&codes);
+        else if constexpr (Range == Saturation::positive)
+            detail::helium_store_positive(&codes);
         else if constexpr (Range == Saturation::int8)
             detail::helium_store_int8(&codes);
         else
@@ -82,13 +89,17 @@ template <> struct WindowTile<helium> {
     }
     template <Saturation Range, int Stride>
     static INTQ_ALWAYS_INLINE void store_group_codes(const DepthwiseCodes& codes) noexcept {
-        if constexpr (Range == Saturation::rectified)
-            Stride == 1 ? detail::helium_store_groups_rectified(&codes)
-                        : detail::helium_store_groups_2_rectified(&codes);
-        else if constexpr (Range == Saturation::int8)
-            Stride == 1 ? detail::helium_store_groups_int8(&codes) : detail::helium_store_groups_2_int8(&codes);
+        using enum Saturation;
+        if constexpr (Stride == 1)
+            Range == rectified  ? detail::helium_store_groups_rectified(&codes)
+            : Range == positive ? detail::helium_store_groups_positive(&codes)
+            : Range == int8     ? detail::helium_store_groups_int8(&codes)
+                                : detail::helium_store_groups_any(&codes);
         else
-            Stride == 1 ? detail::helium_store_groups_any(&codes) : detail::helium_store_groups_2_any(&codes);
+            Range == rectified  ? detail::helium_store_groups_2_rectified(&codes)
+            : Range == positive ? detail::helium_store_groups_2_positive(&codes)
+            : Range == int8     ? detail::helium_store_groups_2_int8(&codes)
+                                : detail::helium_store_groups_2_any(&codes);
     }
 };
 
@@ -169,7 +180,7 @@ private:
         const std::int64_t acc =
             static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) + static_cast<std::uint32_t>(of.bias[c]));
         std::int64_t x = (acc * of.multiplier[c] + (std::int64_t{1} << 30)) >> 31;
-        if (Range != Saturation::rectified && x < 0) --x;
+        if ((Range == Saturation::int8 || Range == Saturation::any) && x < 0) --x;
         x = ((x + (std::int64_t{1} << (-of.shift[c] - 1))) >> -of.shift[c]) + of.zero_point;
         return static_cast<std::int8_t>(x < of.lowest ? of.lowest : x > of.highest ? of.highest : x);
     }

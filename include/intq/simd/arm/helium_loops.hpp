@@ -95,7 +95,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add(const WindowSums*) noexcept {
                 "push {r4-r10, lr}\n\t"                                                             \
                 "vpush {d8-d9}\n\t"                                                                 \
                 "ldrd r9, r10, [r0, #36]\n\t"                                                       \
-                "ldrd lr, r8, [r0, #28]\n\t"                                                        \
+                "vdup.32 q1, r10\n\t" "ldrd lr, r8, [r0, #28]\n\t"                                                        \
                 "ldm r0, {r1-r7}\n\t"                                                               \
                 "dls lr, lr\n"                                                                      \
                 "1:\n\t"                                                                            \
@@ -111,6 +111,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add(const WindowSums*) noexcept {
                     : "memory"); \
         }
 INTQ_DETAIL_STORE_(helium_store_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_positive, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_POSITIVE_)
 INTQ_DETAIL_STORE_(helium_store_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
 INTQ_DETAIL_STORE_(helium_store_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
 #    undef INTQ_DETAIL_STORE_
@@ -144,11 +145,52 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
             : "memory");
 }
 
-/// WindowTile::stage_groups: four channels of a group in 11 instructions.
+/// WindowTile::stage_groups: four channels of a group in 11 instructions, sixteen in 34.
 INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept {
     asm volatile(
         "push {r4-r7, lr}\n\t"
-        "ldm r0, {r1-r4, r7}\n"
+        "ldm r0, {r1-r4, r7}\n\t"
+        "cmp r4, #4\n\t"
+        "bne 1f\n\t"
+        "mov r5, r1\n\t"
+        "mov r6, r2\n\t"
+        "dls lr, r3\n"
+        "3:\n\t"
+        "vldrw.u32 q0, [r5]\n\t"
+        "vldrw.u32 q1, [r5, #64]\n\t"
+        "vldrw.u32 q2, [r5, #128]\n\t"
+        "vldrw.u32 q3, [r5, #192]\n\t"
+        "vst40.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst41.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst42.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst43.32 {q0, q1, q2, q3}, [r6]!\n\t"
+        "vldrw.u32 q0, [r5, #16]\n\t"
+        "vldrw.u32 q1, [r5, #80]\n\t"
+        "vldrw.u32 q2, [r5, #144]\n\t"
+        "vldrw.u32 q3, [r5, #208]\n\t"
+        "vst40.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst41.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst42.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst43.32 {q0, q1, q2, q3}, [r6]!\n\t"
+        "vldrw.u32 q0, [r5, #32]\n\t"
+        "vldrw.u32 q1, [r5, #96]\n\t"
+        "vldrw.u32 q2, [r5, #160]\n\t"
+        "vldrw.u32 q3, [r5, #224]\n\t"
+        "vst40.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst41.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst42.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst43.32 {q0, q1, q2, q3}, [r6]!\n\t"
+        "vldrw.u32 q0, [r5, #48]\n\t"
+        "vldrw.u32 q1, [r5, #112]\n\t"
+        "vldrw.u32 q2, [r5, #176]\n\t"
+        "vldrw.u32 q3, [r5, #240]\n\t"
+        "vst40.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst41.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst42.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "vst43.32 {q0, q1, q2, q3}, [r6]!\n\t"
+        "add r5, r7\n\t"
+        "le lr, 3b\n\t"
+        "pop {r4-r7, pc}\n"
         "1:\n\t"
         "mov r5, r1\n\t"
         "mov r6, r2\n\t"
@@ -158,11 +200,11 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept 
         "vldrw.u32 q1, [r5, #64]\n\t"
         "vldrw.u32 q2, [r5, #128]\n\t"
         "vldrw.u32 q3, [r5, #192]\n\t"
-        "add r5, r7\n\t"
         "vst40.32 {q0, q1, q2, q3}, [r6]\n\t"
         "vst41.32 {q0, q1, q2, q3}, [r6]\n\t"
         "vst42.32 {q0, q1, q2, q3}, [r6]\n\t"
         "vst43.32 {q0, q1, q2, q3}, [r6]\n\t"
+        "add r5, r7\n\t"
         "add r6, r6, #256\n\t"
         "le lr, 2b\n\t"
         "add r1, r1, #16\n\t"
@@ -264,7 +306,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups_2(const DepthwiseSums*) noexcept {
                 "ldrd r9, r10, [r3, #32]\n\t"                             \
                 "ldr r11, [r3, #40]\n\t"                                  \
                 "ldr r4, [r3, #52]\n\t"                                   \
-                "mov r12, #0\n"                                           \
+                "ldr r12, [r3, #48]\n\t" "vdup.32 q7, r12\n\t" "mov r12, #0\n"                                           \
                 "1:\n\t"                                                  \
                 "ldm r3, {r0, r1, r2, r8}\n\t"                            \
                 "add r0, r0, r12, lsl #2\n\t"                             \
@@ -297,9 +339,11 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups_2(const DepthwiseSums*) noexcept {
                     : "memory"); \
         }
 INTQ_DETAIL_STORE_(helium_store_groups_rectified, INTQ_DETAIL_FOUR_, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_positive, INTQ_DETAIL_FOUR_, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_POSITIVE_)
 INTQ_DETAIL_STORE_(helium_store_groups_int8, INTQ_DETAIL_FOUR_, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
 INTQ_DETAIL_STORE_(helium_store_groups_any, INTQ_DETAIL_FOUR_, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
 INTQ_DETAIL_STORE_(helium_store_groups_2_rectified, INTQ_DETAIL_TWO_, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_STORE_(helium_store_groups_2_positive, INTQ_DETAIL_TWO_, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_POSITIVE_)
 INTQ_DETAIL_STORE_(helium_store_groups_2_int8, INTQ_DETAIL_TWO_, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
 INTQ_DETAIL_STORE_(helium_store_groups_2_any, INTQ_DETAIL_TWO_, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
 #    undef INTQ_DETAIL_STORE_

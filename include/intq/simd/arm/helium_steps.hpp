@@ -24,21 +24,25 @@
 #define INTQ_DETAIL_AWAY_(q, sign) "vshr.s32 " sign ", " q ", #31\n\tvadd.i32 " q ", " q ", " sign "\n\t"
 #define INTQ_DETAIL_HALF_UP_(q, sign) ""
 
-// Bounds: those of int8, as the lowest byte of each lane; any, from registers; any, from vectors.
-#define INTQ_DETAIL_SATURATE_(q, ...) "vqmovnb.s32 " q ", " q "\n\tvqmovnb.s16 " q ", " q "\n\t"
-#define INTQ_DETAIL_BOUNDS_(q, other, lowest, highest)                                                 \
-    "vdup.32 " other ", " lowest "\n\tvmax.s32 " q ", " q ", " other "\n\tvdup.32 " other ", " highest \
-    "\n\t"                                                                                             \
-    "vmin.s32 " q ", " q ", " other "\n\t"
-#define INTQ_DETAIL_HELD_BOUNDS_(q, lowest, highest) \
-    "vmax.s32 " q ", " q ", " lowest "\n\tvmin.s32 " q ", " q ", " highest "\n\t"
+// The zero point and the bounds of a code: int8, as the lowest byte of each lane; 0 to a highest, whose zero point is
+// 0; any, from registers. For the latter two also from vectors. Additions saturate, as reals do that become integers.
+#define INTQ_DETAIL_SATURATE_(q, zero_point, ...) \
+    "vqadd.s32 " q ", " q ", " zero_point "\n\tvqmovnb.s32 " q ", " q "\n\tvqmovnb.s16 " q ", " q "\n\t"
+#define INTQ_DETAIL_POSITIVE_(q, zero_point, held, ...) \
+    "vmin.s32 " q ", " q ", " held "\n\tvqmovunb.s32 " q ", " q "\n\t"
+#define INTQ_DETAIL_BOUNDS_(q, zero_point, other, lowest, highest)                                             \
+    "vqadd.s32 " q ", " q ", " zero_point "\n\tvdup.32 " other ", " lowest "\n\tvmax.s32 " q ", " q ", " other \
+    "\n\tvdup.32 " other ", " highest "\n\tvmin.s32 " q ", " q ", " other "\n\t"
+#define INTQ_DETAIL_HELD_POSITIVE_(q, zero_point, lowest, highest) INTQ_DETAIL_POSITIVE_(q, zero_point, highest)
+#define INTQ_DETAIL_HELD_BOUNDS_(q, zero_point, lowest, highest)                                                     \
+    "vqadd.s32 " q ", " q ", " zero_point "\n\tvmax.s32 " q ", " q ", " lowest "\n\tvmin.s32 " q ", " q ", " highest \
+    "\n\t"
 
 // The code of a sum in vector q: VQRDMULH is SRDHM, and VRSHL half-up.
-#define INTQ_DETAIL_CODE_(q, bias, multiplier, shift, zero_point, away, keep, other, lowest, highest)                 \
-    "vadd.i32 " q ", " q ", " bias                                                                                    \
-    "\n\t"                                                                                                            \
-    "vqrdmulh.s32 " q ", " q ", " multiplier "\n\t" away(q, other) "vrshl.s32 " q ", " q ", " shift "\n\tvadd.i32 " q \
-                                                                   ", " q ", " zero_point                             \
-                                                                   "\n\t" keep(q, other, lowest, highest)
+#define INTQ_DETAIL_CODE_(q, bias, multiplier, shift, zero_point, away, keep, other, lowest, highest) \
+    "vadd.i32 " q ", " q ", " bias                                                                    \
+    "\n\t"                                                                                            \
+    "vqrdmulh.s32 " q ", " q ", " multiplier "\n\t" away(q, other) "vrshl.s32 " q ", " q ", " shift   \
+                                                                   "\n\t" keep(q, zero_point, other, lowest, highest)
 
 #endif  // INTQ_SIMD_ARM_HELIUM_STEPS_HPP

@@ -18,7 +18,7 @@ inline namespace INTQ_ABI {
 namespace detail {
 
 static_assert(sizeof(void*) == 4 && offsetof(CodeSums, highest) == 56 && offsetof(CodeQuantizer, highest) == 32);
-static_assert(offsetof(CodeCells, sums) == 20 && offsetof(CodeAverages, highest) == 20);
+static_assert(offsetof(CodeCells, sums) == 20 && offsetof(CodeAverages, zero_point) == 36);
 
 #    define INTQ_DETAIL_SUMS_(name, away, keep)                            \
         INTQ_DETAIL_ASSEMBLY_ void name(const CodeSums*) noexcept {        \
@@ -43,8 +43,7 @@ static_assert(offsetof(CodeCells, sums) == 20 && offsetof(CodeAverages, highest)
                 "vqrdmulh.s32 q1, q1, r10\n\t"                           \
                 away("q1", "q2")                                         \
                 "vrshl.s32 q1, r11\n\t"                                  \
-                "vadd.i32 q1, q1, r12\n\t"                               \
-                keep("q1", "q6", "q7")                                   \
+                keep("q1", "r12", "q6", "q7")                                   \
                 "vstrb.32 q1, [r3], #4\n\t"                              \
                 "letp lr, 1b\n\t"                                        \
                 "vpop {d8-d15}\n\t"                                      \
@@ -52,6 +51,7 @@ static_assert(offsetof(CodeCells, sums) == 20 && offsetof(CodeAverages, highest)
                     : "memory"); \
         }
 INTQ_DETAIL_SUMS_(helium_add_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_SUMS_(helium_add_positive, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_HELD_POSITIVE_)
 INTQ_DETAIL_SUMS_(helium_add_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
 INTQ_DETAIL_SUMS_(helium_add_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_HELD_BOUNDS_)
 #    undef INTQ_DETAIL_SUMS_
@@ -79,6 +79,28 @@ INTQ_DETAIL_ASSEMBLY_ void helium_sum_cells(const CodeCells*) noexcept {
         "vstrw.32 q0, [r6]\n\t"
         "vstrw.32 q1, [r6, #16]\n\t"
         "pop {r4-r6, pc}" ::
+            : "memory");
+}
+
+/// scale_sums of lanes.
+INTQ_DETAIL_ASSEMBLY_ void helium_scale_sums(const CodeAverages*) noexcept {
+    asm volatile(
+        "push {r4-r10, lr}\n\t"
+        "vpush {d8-d9}\n\t"
+        "ldm r0, {r1-r10}\n\t"
+        "vdup.32 q3, r5\n\t"
+        "vdup.32 q4, r6\n\t"
+        "movs r3, #4\n\t"
+        "dls lr, r3\n"
+        "1:\n\t"
+        "vldrh.s32 q0, [r1], #8\n\t"
+        "vadd.i32 q0, q0, r7\n\t"
+        "vqrdmulh.s32 q0, q0, r8\n\t" INTQ_DETAIL_AWAY_("q0", "q1") "vrshl.s32 q0, r9\n\t"
+        INTQ_DETAIL_HELD_BOUNDS_("q0", "r10", "q3", "q4")
+        "vstrb.32 q0, [r2], #4\n\t"
+        "le lr, 1b\n\t"
+        "vpop {d8-d9}\n\t"
+        "pop {r4-r10, pc}" ::
             : "memory");
 }
 
@@ -114,9 +136,8 @@ INTQ_DETAIL_ASSEMBLY_ void helium_divide_sums(const CodeAverages*) noexcept {
 #    if __ARM_FEATURE_MVE & 2
 
 /// VCVTN rounds to the nearest even, keeps what does not fit at the ends of int32, and makes 0 of NaN.
-#        define INTQ_DETAIL_REAL_(q, x, inverse, zero_point)                                                 \
-            "vldrw.u32 " q ", [" x "], #16\n\tvmul.f32 " q ", " q ", " inverse "\n\tvcvtn.s32.f32 " q ", " q \
-            "\n\tvqadd.s32 " q ", " q ", " zero_point "\n\t"
+#        define INTQ_DETAIL_REAL_(q, x, inverse) \
+            "vldrw.u32 " q ", [" x "], #16\n\tvmul.f32 " q ", " q ", " inverse "\n\tvcvtn.s32.f32 " q ", " q "\n\t"
 #        define INTQ_DETAIL_QUANTIZE_(name, keep)                                   \
             INTQ_DETAIL_ASSEMBLY_ void name(const CodeQuantizer*) noexcept {        \
                 asm volatile(                                                     \
@@ -129,7 +150,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_divide_sums(const CodeAverages*) noexcept {
                     "ldrd r4, r5, [r0, #20]\n\t"                                  \
                     "dlstp.32 lr, r5\n"                                           \
                     "1:\n\t"                                                      \
-                    INTQ_DETAIL_REAL_("q0", "r1", "r3", "r4") keep("q0", "q2", "q3") \
+                    INTQ_DETAIL_REAL_("q0", "r1", "r3") keep("q0", "r4", "q2", "q3") \
                     "vstrb.32 q0, [r2], #4\n\t"                                   \
                     "letp lr, 1b\n\t"                                             \
                     "pop {r4-r6, pc}" ::                                          \
@@ -145,9 +166,9 @@ INTQ_DETAIL_ASSEMBLY_ void helium_quantize_three(const CodeQuantizer*) noexcept 
         "push {r4-r11, lr}\n\t"
         "ldm r0, {r1-r7}\n\t"
         "dls lr, r7\n"
-        "1:\n\t" INTQ_DETAIL_REAL_("q0", "r1", "r5", "r6") INTQ_DETAIL_SATURATE_("q0", "", "")
-            INTQ_DETAIL_REAL_("q1", "r2", "r5", "r6") INTQ_DETAIL_SATURATE_("q1", "", "")
-                INTQ_DETAIL_REAL_("q2", "r3", "r5", "r6") INTQ_DETAIL_SATURATE_("q2", "", "")
+        "1:\n\t" INTQ_DETAIL_REAL_("q0", "r1", "r5") INTQ_DETAIL_SATURATE_("q0", "r6")
+            INTQ_DETAIL_REAL_("q1", "r2", "r5") INTQ_DETAIL_SATURATE_("q1", "r6")
+                INTQ_DETAIL_REAL_("q2", "r3", "r5") INTQ_DETAIL_SATURATE_("q2", "r6")
         "vsli.32 q0, q1, #8\n\t"
         "vsli.32 q0, q2, #16\n\t"
         "vmov r8, r9, d0\n\t"

@@ -12,9 +12,9 @@
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
-/// The bounds of codes: those of int8 where that is also the zero point, so that no negative number is a code; those of
-/// int8; and any.
-enum class Saturation : std::uint8_t { rectified, int8, any };
+/// The bounds of codes: those of int8 where the lowest is also the zero point; 0, which is the zero point, to a
+/// highest: of these two no negative number is a code; those of int8; and any.
+enum class Saturation : std::uint8_t { rectified, positive, int8, any };
 
 /// L::add_codes<Saturation>: out[i] = the sum of a[i], whose factor is 1/2, and b[i], under double rounding.
 ///
@@ -60,12 +60,16 @@ struct CodeCells {
 ///
 /// The quotient of 2·|sum| + count by 2·count is the upper word of a product with reciprocal = ceil(2^32 / 2·count),
 /// because 2·|sum| + count < 2^17 and 2·count < 2^10.
+///
+/// L::scale_sums: out[c] = clamp(RDBPOT(SRDHM(sums[c] - offset, multiplier), -shift) + zero_point), where that is
+/// short.
 struct CodeAverages {
     const std::int16_t* sums;
     std::int8_t* out;
     std::int32_t count;
     std::uint32_t reciprocal;
     std::int32_t lowest, highest;
+    std::int32_t minus_offset, multiplier, shift, zero_point;
 };
 
 }  // namespace INTQ_ABI
