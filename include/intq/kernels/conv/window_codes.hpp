@@ -60,7 +60,8 @@ public:
                 for (index_t i = 0; i < simd::window_pixels; ++i)
                     codes_.y[i] = y + (i < pixels ? i : 0) * packed_.out_channels;
                 with_saturation(range_, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                    Tile::template store_codes<range.value>(codes_);
+                    pixels == 1 ? Tile::template store_one<range.value>(codes_)
+                                : Tile::template store_codes<range.value>(codes_);
                 });
             }
         }

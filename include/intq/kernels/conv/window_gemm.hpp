@@ -36,6 +36,9 @@ template <class Backend, class Policy, class Y, class Sumin> struct WindowGemm {
         const ConvGeometry& geometry = *call.geometry;
         INTQ_ASSERT(packed.packing == Backend::int8_packing && !packed.is_depthwise);
         INTQ_ASSERT(packed.has_sumin == adds);
+        if (packed.taps() == 1 && geometry.batch * geometry.in_pixels() == 1 && packed.groups == 1 &&
+            geometry.out_pixels() == 1 && packed.column_size() == packed.in_channels)
+            return run_vector(call);
         const detail::WindowLayout layout(packed, geometry);
         auto* const staged = reinterpret_cast<std::int8_t*>(call.workspace) + detail::window_sums_bytes;
         const Size2d out = geometry.out;
@@ -73,6 +76,23 @@ private:
     static constexpr index_t rows = simd::window_pixels, block = simd::window_channels;
     static_assert(rows == detail::window_tile_pixels && rows * block * 4 == detail::window_sums_bytes);
 
+    /// A linear layer on one vector.
+    static INTQ_NEVER_INLINE void run_vector(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        simd::WindowSums tile{};
+        tile.x[0] = static_cast<const std::int8_t*>(call.x);
+        tile.w = static_cast<const std::int8_t*>(packed.weights);
+        tile.sums = reinterpret_cast<std::int32_t*>(call.workspace);
+        tile.steps = static_cast<std::int32_t>(packed.in_channels / 16 - 1);
+        for (index_t c = 0; c < packed.out_channels; c += block) {
+            const index_t count = packed.out_channels - c < block ? packed.out_channels - c : block;
+            tile.pairs = static_cast<std::int32_t>((count + 1) / 2);
+            Tile::add_one(tile);
+            detail::WindowEpilogue<Backend, Policy, Y, Sumin>(packed, c, count, tile.sums).store(call, c, 1);
+            tile.w += block * packed.in_channels;
+        }
+    }
+
     /// Pixels whose windows are equally far apart, by all channels of a group.
     struct Pixels {
         const std::int8_t* x;
@@ -99,7 +119,7 @@ private:
                 const index_t left = pixels.count - p < rows ? pixels.count - p : rows;
                 for (index_t i = 0; i < rows; ++i) tile.x[i] = x + (i < left ? i : 0) * pixels.pitch;
                 if (layout.in_place) keep_inside(call, layout, left, tile);
-                Tile::add(tile);
+                left == 1 ? Tile::add_one(tile) : Tile::add(tile);
                 epilogue.store(call, to, left);
             }
         }

@@ -8,8 +8,9 @@
 #ifndef INTQ_SIMD_ARM_HELIUM_HPP
 #define INTQ_SIMD_ARM_HELIUM_HPP
 
-#include "intq/simd/arm/helium_loops.hpp"
+#include "intq/simd/arm/helium_depthwise.hpp"
 #include "intq/simd/arm/helium_streams.hpp"
+#include "intq/simd/arm/helium_tile.hpp"
 
 #ifdef INTQ_DETAIL_HELIUM_
 
@@ -67,15 +68,20 @@ template <> struct WindowTile<helium> {
         detail::helium_copy_cells(from, to, count, from_step, to_step, bytes);
     }
     static INTQ_ALWAYS_INLINE void add(const WindowSums& sums) noexcept { detail::helium_add(&sums); }
+    static INTQ_ALWAYS_INLINE void add_one(const WindowSums& sums) noexcept { detail::helium_add_one(&sums); }
     template <Saturation Range> static INTQ_ALWAYS_INLINE void store_codes(const WindowCodes& codes) noexcept {
-        if constexpr (Range == Saturation::rectified)
-            detail::helium_store_rectified(&codes);
-        else if constexpr (Range == Saturation::positive)
-            detail::helium_store_positive(&codes);
-        else if constexpr (Range == Saturation::int8)
-            detail::helium_store_int8(&codes);
-        else
-            detail::helium_store_any(&codes);
+        using enum Saturation;
+        Range == rectified  ? detail::helium_store_rectified(&codes)
+        : Range == positive ? detail::helium_store_positive(&codes)
+        : Range == int8     ? detail::helium_store_int8(&codes)
+                            : detail::helium_store_any(&codes);
+    }
+    template <Saturation Range> static INTQ_ALWAYS_INLINE void store_one(const WindowCodes& codes) noexcept {
+        using enum Saturation;
+        Range == rectified  ? detail::helium_store_one_rectified(&codes)
+        : Range == positive ? detail::helium_store_one_positive(&codes)
+        : Range == int8     ? detail::helium_store_one_int8(&codes)
+                            : detail::helium_store_one_any(&codes);
     }
     static INTQ_ALWAYS_INLINE void stage_rows(const DepthwiseRows& rows) noexcept { detail::helium_stage_rows(&rows); }
     static INTQ_ALWAYS_INLINE void stage_groups(const DepthwiseGroups& groups) noexcept {
@@ -121,6 +127,18 @@ template <> struct WindowTile<helium> {
             for (int p = 0; p < window_pixels; ++p)
                 for (int c = 0; c < 2; ++c) of.sums[p * window_channels + 2 * pair + c] = sums[p][c];
         }
+    }
+    static void add_one(const WindowSums& of) noexcept {
+        const std::int8_t* w = of.w;
+        for (index_t pair = 0; pair < of.pairs; ++pair) {
+            std::int32_t sums[2] = {};
+            for (index_t k = 0; k <= of.steps; ++k)
+                for (int c = 0; c < 2; ++c, w += 16) sums[c] += products(of.x[0] + 16 * k, w);
+            for (int c = 0; c < 2; ++c) of.sums[2 * pair + c] = sums[c];
+        }
+    }
+    template <Saturation Range> static void store_one(const WindowCodes& of) noexcept {
+        for (index_t c = 0; c < 4 * of.quads; ++c) of.y[0][c] = code<Range>(of.sums[c], c, of);
     }
     template <Saturation Range> static void store_codes(const WindowCodes& of) noexcept {
         for (index_t c = 0; c < 4 * of.quads; ++c)

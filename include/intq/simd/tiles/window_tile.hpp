@@ -90,6 +90,8 @@ struct DepthwiseCodes {
 ///                       `count` cells of at most 16 bytes: to[i·to_step + b] = from[i·from_step + b]
 ///     add(const WindowSums&)
 ///     store_codes<Saturation>(const WindowCodes&)
+///     add_one(const WindowSums&), store_one<Saturation>(const WindowCodes&)
+///                       the same of the first pixel alone
 ///
 /// For depthwise layers with windows of 3×3, on 16 channels at most. A group is four rows of four columns of a channel:
 /// with a stride of 1 groups begin two columns from each other, and each holds the windows of two columns on two lines;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The loops of the Helium backend over windows. Layer: simd (docs/design.md sections 5, 11).
-#ifndef INTQ_SIMD_ARM_HELIUM_LOOPS_HPP
-#define INTQ_SIMD_ARM_HELIUM_LOOPS_HPP
+// The loops of the Helium backend for depthwise layers. Layer: simd (docs/design.md sections 5, 11).
+#ifndef INTQ_SIMD_ARM_HELIUM_DEPTHWISE_HPP
+#define INTQ_SIMD_ARM_HELIUM_DEPTHWISE_HPP
 
 #include "intq/simd/arm/helium_steps.hpp"
 
@@ -17,116 +17,37 @@ namespace intq::simd {
 inline namespace INTQ_ABI {
 namespace detail {
 
-static_assert(sizeof(void*) == 4 && offsetof(WindowSums, pairs) == 24 && offsetof(WindowCodes, highest) == 40);
-static_assert(offsetof(DepthwiseRows, channels) == 40 && offsetof(DepthwiseGroups, step) == 16);
+static_assert(sizeof(void*) == 4 && offsetof(DepthwiseRows, channels) == 40 && offsetof(DepthwiseGroups, step) == 16);
 static_assert(offsetof(DepthwiseSums, channels) == 12 && offsetof(DepthwiseCodes, quads) == 52);
 
-/// WindowTile::copy_cells.
-INTQ_DETAIL_ASSEMBLY_ void helium_copy_cells(const std::int8_t*, std::int8_t*, std::int32_t, std::int32_t, std::int32_t,
-                                             std::int32_t) noexcept {
-    asm volatile(
-        "push {r4, lr}\n\t"
-        "ldrd r12, r4, [sp, #8]\n\t"
-        "vctp.8 r4\n\t"
-        "dls lr, r2\n"
-        "1:\n\t"
-        "vpstt\n\t"
-        "vldrbt.u8 q0, [r0]\n\t"
-        "vstrbt.8 q0, [r1]\n\t"
-        "add r0, r3\n\t"
-        "add r1, r12\n\t"
-        "le lr, 1b\n\t"
-        "pop {r4, pc}" ::
-            : "memory");
-}
-
-/// WindowTile::add. Seven sums fit, lr counts: two channels by three pixels take 12 instructions for 96 products.
-INTQ_DETAIL_ASSEMBLY_ void helium_add(const WindowSums*) noexcept {
-    asm volatile(
-        "push {r4-r11, lr}\n\t"
-        "mov r12, r0\n\t"
-        "ldrd r7, r9, [r12, #12]\n\t"
-        "ldr r11, [r12, #24]\n"
-        "1:\n\t"
-        "ldm r12, {r1, r3, r5}\n\t"
-        "ldr lr, [r12, #20]\n\t"
-        "vldrb.u8 q0, [r1], #16\n\t"
-        "vldrb.u8 q1, [r3], #16\n\t"
-        "vldrb.u8 q2, [r5], #16\n\t"
-        "vldrb.u8 q3, [r7], #16\n\t"
-        "vmladav.s8 r0, q0, q3\n\t"
-        "vmladav.s8 r4, q1, q3\n\t"
-        "vmladav.s8 r8, q2, q3\n\t"
-        "vldrb.u8 q3, [r7], #16\n\t"
-        "vmladav.s8 r2, q0, q3\n\t"
-        "vmladav.s8 r6, q1, q3\n\t"
-        "vmladav.s8 r10, q2, q3\n\t"
-        "wls lr, lr, 3f\n"
-        "2:\n\t"
-        "vldrb.u8 q0, [r1], #16\n\t"
-        "vldrb.u8 q1, [r3], #16\n\t"
-        "vldrb.u8 q2, [r5], #16\n\t"
-        "vldrb.u8 q3, [r7], #16\n\t"
-        "vmladava.s8 r0, q0, q3\n\t"
-        "vmladava.s8 r4, q1, q3\n\t"
-        "vmladava.s8 r8, q2, q3\n\t"
-        "vldrb.u8 q3, [r7], #16\n\t"
-        "vmladava.s8 r2, q0, q3\n\t"
-        "vmladava.s8 r6, q1, q3\n\t"
-        "vmladava.s8 r10, q2, q3\n\t"
-        "le lr, 2b\n"
-        "3:\n\t"
-        "strd r4, r6, [r9, #128]\n\t"
-        "strd r8, r10, [r9, #256]\n\t"
-        "strd r0, r2, [r9], #8\n\t"
-        "subs r11, r11, #1\n\t"
-        "bne 1b\n\t"
-        "pop {r4-r11, pc}" ::
-            : "memory");
-}
-
-/// WindowTile::store_codes.
-#    define INTQ_DETAIL_PIXEL_(from, to, away, keep)                                                         \
-        "vldrw.u32 q0, " from "\n\t" INTQ_DETAIL_CODE_("q0", "q2", "q3", "q4", "r8", away, keep, "q1", "r9", \
-                                                       "r10") "vstrb.32 q0, [" to "], #4\n\t"
-#    define INTQ_DETAIL_STORE_(name, away, keep)                                                      \
-        INTQ_DETAIL_ASSEMBLY_ void name(const WindowCodes*) noexcept {                                \
-            asm volatile(                                                                           \
-                "push {r4-r10, lr}\n\t"                                                             \
-                "vpush {d8-d9}\n\t"                                                                 \
-                "ldrd r9, r10, [r0, #36]\n\t"                                                       \
-                "vdup.32 q1, r10\n\t" "ldrd lr, r8, [r0, #28]\n\t"                                                        \
-                "ldm r0, {r1-r7}\n\t"                                                               \
-                "dls lr, lr\n"                                                                      \
-                "1:\n\t"                                                                            \
-                "vldrw.u32 q2, [r1], #16\n\t"                                                       \
-                "vldrw.u32 q3, [r2], #16\n\t"                                                       \
-                "vldrw.u32 q4, [r3], #16\n\t"                                                       \
-                INTQ_DETAIL_PIXEL_("[r4, #128]", "r6", away, keep)                                  \
-                INTQ_DETAIL_PIXEL_("[r4, #256]", "r7", away, keep)                                  \
-                INTQ_DETAIL_PIXEL_("[r4], #16", "r5", away, keep)                                   \
-                "le lr, 1b\n\t"                                                                     \
-                "vpop {d8-d9}\n\t"                                                                  \
-                "pop {r4-r10, pc}" ::                                                               \
-                    : "memory"); \
-        }
-INTQ_DETAIL_STORE_(helium_store_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
-INTQ_DETAIL_STORE_(helium_store_positive, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_POSITIVE_)
-INTQ_DETAIL_STORE_(helium_store_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
-INTQ_DETAIL_STORE_(helium_store_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_BOUNDS_)
-#    undef INTQ_DETAIL_STORE_
-#    undef INTQ_DETAIL_PIXEL_
-
-/// WindowTile::stage_rows: sixteen channels of a column in 14 instructions.
+/// WindowTile::stage_rows: sixteen channels of a column in 13 instructions.
 INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
     asm volatile(
         "push {r4-r11, lr}\n\t"
         "ldrd r10, r12, [r0, #32]\n\t"
         "ldr r11, [r0, #40]\n\t"
-        "vctp.8 r11\n\t"
         "ldm r0, {r1-r8}\n\t"
-        "dls lr, r12\n"
+        "dls lr, r12\n\t"
+        "cmp r11, #16\n\t"
+        "bne 2f\n"
         "1:\n\t"
+        "vldrb.u8 q0, [r1]\n\t"
+        "vldrb.u8 q1, [r2]\n\t"
+        "vldrb.u8 q2, [r3]\n\t"
+        "vldrb.u8 q3, [r4]\n\t"
+        "add r1, r5\n\t"
+        "add r2, r6\n\t"
+        "add r3, r7\n\t"
+        "add r4, r8\n\t"
+        "vst40.8 {q0, q1, q2, q3}, [r10]\n\t"
+        "vst41.8 {q0, q1, q2, q3}, [r10]\n\t"
+        "vst42.8 {q0, q1, q2, q3}, [r10]\n\t"
+        "vst43.8 {q0, q1, q2, q3}, [r10]!\n\t"
+        "le lr, 1b\n\t"
+        "pop {r4-r11, pc}\n"
+        "2:\n\t"
+        "vctp.8 r11\n"
+        "3:\n\t"
         "vpstttt\n\t"
         "vldrbt.u8 q0, [r1]\n\t"
         "vldrbt.u8 q1, [r2]\n\t"
@@ -140,7 +61,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
         "vst41.8 {q0, q1, q2, q3}, [r10]\n\t"
         "vst42.8 {q0, q1, q2, q3}, [r10]\n\t"
         "vst43.8 {q0, q1, q2, q3}, [r10]!\n\t"
-        "le lr, 1b\n\t"
+        "le lr, 3b\n\t"
         "pop {r4-r11, pc}" ::
             : "memory");
 }
@@ -356,4 +277,4 @@ INTQ_DETAIL_STORE_(helium_store_groups_2_any, INTQ_DETAIL_TWO_, INTQ_DETAIL_AWAY
 }  // namespace intq::simd
 
 #endif
-#endif  // INTQ_SIMD_ARM_HELIUM_LOOPS_HPP
+#endif  // INTQ_SIMD_ARM_HELIUM_DEPTHWISE_HPP
