@@ -81,10 +81,10 @@ private:
         const PackedConv2d& packed = *call.packed;
         auto* const groups = reinterpret_cast<std::int8_t*>(call.workspace) + layout.columns * Layout::column_bytes;
         const auto channels = static_cast<std::int32_t>(block.channels);
-        const index_t slots = block.groups + (layout.slots - layout.groups);
-        stage<Stride>(call, block, slots, groups);
+        const index_t pitch = block.groups + (layout.pitch - layout.groups);
+        stage<Stride>(call, block, pitch, groups);
         const auto* const w = static_cast<const std::int8_t*>(packed.weights) + block.c * packed.depthwise_weights();
-        const index_t count = block.sets * slots - (Stride == 1 ? 0 : 1);
+        const index_t count = block.sets * pitch - (Stride == 1 ? 0 : 1);
         Tile::template add_groups<Stride>({groups, w, static_cast<std::int32_t>(count), channels});
         const auto* const sums = reinterpret_cast<const std::int32_t*>(groups);
         index_t done = 0;
@@ -92,10 +92,10 @@ private:
             if (packed.scaled_is_small && block.channels >= 4) {
                 done = block.channels / 4 * 4;
                 detail::with_saturation(detail::saturation_of(packed.codes), [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                    store_short<Stride, range.value>(call, block, slots, sums);
+                    store_short<Stride, range.value>(call, block, pitch, sums);
                 });
             }
-        for (; done < block.channels; ++done) store_channel<Stride>(call, block, slots, done, sums);
+        for (; done < block.channels; ++done) store_channel<Stride>(call, block, pitch, done, sums);
     }
 
     /// The columns beside the image, which no channel and no line changes.
@@ -121,7 +121,7 @@ private:
 
     /// The groups of each set, by way of its columns.
     template <int Stride>
-    static INTQ_ALWAYS_INLINE void stage(const ConvCall& call, const Block& block, index_t slots,
+    static INTQ_ALWAYS_INLINE void stage(const ConvCall& call, const Block& block, index_t pitch,
                                          std::int8_t* groups) noexcept {
         const PackedConv2d& packed = *call.packed;
         const Size2d in = call.geometry->in;
@@ -135,7 +135,7 @@ private:
                         ((block.image * in.height + top) * in.width + left) * step + block.c;
         simd::DepthwiseRows rows{
             {}, {}, columns + block.before * Layout::column_bytes, static_cast<std::int32_t>(block.inside), channels};
-        simd::DepthwiseGroups of{columns, groups, static_cast<std::int32_t>(slots), (channels + 3) / 4,
+        simd::DepthwiseGroups of{columns, groups, static_cast<std::int32_t>(pitch), (channels + 3) / 4,
                                  (Stride == 1 ? 2 : 4) * static_cast<std::int32_t>(Layout::column_bytes)};
         for (index_t set = 0; set < block.sets; ++set, top += served * Stride, x += served * Stride * row) {
             for (index_t i = 0; i < 4; ++i) {
@@ -145,7 +145,7 @@ private:
             }
             if (block.inside > 0) Tile::stage_rows(rows);
             Tile::stage_groups(of);
-            of.to += slots * Layout::group_bytes;
+            of.to += pitch * Layout::group_bytes;
         }
     }
 
@@ -160,7 +160,7 @@ private:
     /// the first one of the next line, which is written later; where none follows, the last group is written by itself,
     /// and its second column, or its second line, before the first and to the same place.
     template <int Stride, simd::Saturation Range>
-    static INTQ_NEVER_INLINE void store_short(const ConvCall& call, const Block& block, index_t slots,
+    static INTQ_NEVER_INLINE void store_short(const ConvCall& call, const Block& block, index_t pitch,
                                               const std::int32_t* sums) noexcept {
         constexpr index_t served = Stride == 1 ? 2 : 1;
         const PackedConv2d& packed = *call.packed;
@@ -175,7 +175,7 @@ private:
         codes.lowest = packed.codes.lowest;
         codes.highest = packed.codes.highest;
         codes.quads = static_cast<std::int32_t>(block.channels / 4);
-        for (index_t set = 0; set < block.sets; ++set, sums += slots * (Layout::group_bytes / 4)) {
+        for (index_t set = 0; set < block.sets; ++set, sums += pitch * (Layout::group_bytes / 4)) {
             const index_t line = block.line + set * served;
             const index_t next = Stride == 1 && line + 1 < out.height ? out.width * step : 0;
             const bool follows = block.pixels == out.width && line + served < out.height;
@@ -200,7 +200,7 @@ private:
 
     /// The codes of the i-th channel of the block, by any policy.
     template <int Stride>
-    static INTQ_NEVER_INLINE void store_channel(const ConvCall& call, const Block& block, index_t slots, index_t i,
+    static INTQ_NEVER_INLINE void store_channel(const ConvCall& call, const Block& block, index_t pitch, index_t i,
                                                 const std::int32_t* sums) INTQ_NOEXCEPT {
         constexpr index_t served = Stride == 1 ? 2 : 1;
         const PackedConv2d& packed = *call.packed;
@@ -210,7 +210,7 @@ private:
         for (index_t k = 0; k < block.sets * served && block.line + k < call.geometry->out.height; ++k)
             for (index_t p = 0; p < block.pixels; ++p) {
                 const index_t to = place(call, block, block.line + k) + p * packed.out_channels + i;
-                const index_t group = (k / served * slots + p / 2) * (Layout::group_bytes / 4) + 4 * i;
+                const index_t group = (k / served * pitch + p / 2) * (Layout::group_bytes / 4) + 4 * i;
                 const index_t from = group + (Stride == 1 ? p % 2 * 2 + k % 2 : p % 2);
                 epilogue.store(detail::add_bias(bias, sums[from]), channel,
                                static_cast<const Sumin*>(call.sumin) + (adds ? to : 0), static_cast<Y*>(call.y) + to,

@@ -67,7 +67,7 @@ struct DepthwiseWindowLayout {
     bool slides;
     index_t served;   // output lines of a set of rows
     index_t groups;   // of a set, for as many pairs of output columns
-    index_t slots;    // of a set: its groups, and with a stride of 2 the columns behind them
+    index_t pitch;    // of a set: its groups, and with a stride of 2 the columns behind them
     index_t sets;     // summed together
     index_t columns;  // of a set
 
@@ -79,13 +79,13 @@ struct DepthwiseWindowLayout {
         served = stride == 1 ? 2 : 1;
         const index_t pairs = (geometry.out.width + 1) / 2, parts = (pairs + most - extra - 1) / (most - extra);
         groups = (pairs + parts - 1) / parts;
-        slots = groups + extra;
+        pitch = groups + extra;
         const index_t all = (geometry.out.height + served - 1) / served;
-        sets = most / slots < all ? most / slots : all;
-        columns = stride == 1 ? 2 * groups + 2 : 4 * slots;
+        sets = most / pitch < all ? most / pitch : all;
+        columns = stride == 1 ? 2 * groups + 2 : 4 * pitch;
     }
     constexpr index_t bytes() const noexcept {
-        return slides ? columns * column_bytes + sets * slots * group_bytes : 0;
+        return slides ? columns * column_bytes + sets * pitch * group_bytes : 0;
     }
 };
 

@@ -160,7 +160,7 @@ template <class L, class Body> INTQ_ALWAYS_INLINE void for_each_vector(index_t c
 namespace detail {
 
 /// Whether a kernel has only one loop over single numbers: where lanes are numbers and code is to be small.
-template <class L> inline constexpr bool is_one_by_one = INTQ_SMALL&& std::is_same_v<L, arith::scalar_lanes>;
+template <class L> inline constexpr bool is_one_by_one = INTQ_SMALL&& std::is_base_of_v<arith::scalar_lanes, L>;
 
 }  // namespace detail
 
