@@ -35,10 +35,8 @@ template <class Backend, class Policy, class Y, class Sumin> struct WindowDepthw
         const Layout layout(packed.window, *call.geometry);
         if (!layout.slides)
             run_any(call);
-        else if (packed.window.stride.width == 1)
-            run_windows<1>(call, layout);
         else
-            run_windows<2>(call, layout);
+            run_windows(call, layout);
     }
 
 private:
@@ -55,7 +53,6 @@ private:
         index_t before, inside;  // columns of a set: of the left margin, and of the image
     };
 
-    template <int Stride>
     static INTQ_NEVER_INLINE void run_windows(const ConvCall& call, const Layout& layout) INTQ_NOEXCEPT {
         const Size2d out = call.geometry->out;
         const index_t all = call.packed->out_channels, wide = 2 * layout.groups, high = layout.sets * layout.served;
@@ -64,44 +61,47 @@ private:
             for (block.first = 0; block.first < out.width; block.first += wide) {
                 block.pixels = smaller(wide, out.width - block.first);
                 block.groups = (block.pixels + 1) / 2;
-                stage_margins<Stride>(call, block);
+                stage_margins(call, block);
                 for (block.line = 0; block.line < out.height; block.line += high) {
                     block.sets = (smaller(high, out.height - block.line) + layout.served - 1) / layout.served;
                     for (block.c = 0; block.c < all; block.c += Layout::channels) {
                         block.channels = smaller(Layout::channels, all - block.c);
-                        run_block<Stride>(call, layout, block);
+                        run_block(call, layout, block);
                     }
                 }
             }
     }
 
-    template <int Stride>
     static INTQ_NEVER_INLINE void run_block(const ConvCall& call, const Layout& layout,
                                             const Block& block) INTQ_NOEXCEPT {
+        const index_t stride = call.packed->window.stride.width;
         const PackedConv2d& packed = *call.packed;
         auto* const groups = reinterpret_cast<std::int8_t*>(call.workspace) + layout.columns * Layout::column_bytes;
         const auto channels = static_cast<std::int32_t>(block.channels);
         const index_t pitch = block.groups + (layout.pitch - layout.groups);
-        stage<Stride>(call, block, pitch, groups);
+        stage(call, block, pitch, groups);
         const auto* const w = static_cast<const std::int8_t*>(packed.weights) + block.c * packed.depthwise_weights();
-        const index_t count = block.sets * pitch - (Stride == 1 ? 0 : 1);
-        Tile::template add_groups<Stride>({groups, w, static_cast<std::int32_t>(count), channels});
+        const index_t count = block.sets * pitch - (stride == 1 ? 0 : 1);
+        const simd::DepthwiseSums of{groups, w, static_cast<std::int32_t>(count), channels};
+        if (stride == 1)
+            Tile::template add_groups<1>(of);
+        else
+            Tile::template add_groups<2>(of);
         const auto* const sums = reinterpret_cast<const std::int32_t*>(groups);
         index_t done = 0;
         if constexpr (has_short)
             if (packed.scaled_is_small && block.channels >= 4) {
                 done = block.channels / 4 * 4;
-                detail::with_saturation(detail::saturation_of(packed.codes), [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                    store_short<Stride, range.value>(call, block, pitch, sums);
-                });
+                store_short(call, block, pitch, sums);
             }
-        for (; done < block.channels; ++done) store_channel<Stride>(call, block, pitch, done, sums);
+        for (; done < block.channels; ++done) store_channel(call, block, pitch, done, sums);
     }
 
     /// The columns beside the image, which no channel and no line changes.
-    template <int Stride> static void stage_margins(const ConvCall& call, Block& block) noexcept {
-        const index_t left = block.first * Stride - call.packed->window.padding.left;
-        const index_t columns = Stride == 1 ? 2 * block.groups + 2 : 4 * block.groups + 1;
+    static void stage_margins(const ConvCall& call, Block& block) noexcept {
+        const index_t stride = call.packed->window.stride.width;
+        const index_t left = block.first * stride - call.packed->window.padding.left;
+        const index_t columns = stride == 1 ? 2 * block.groups + 2 : 4 * block.groups + 1;
         const index_t room = call.geometry->in.width - left;
         block.before = left < 0 ? smaller(-left, columns) : 0;
         block.inside = (room < block.before ? block.before : smaller(room, columns)) - block.before;
@@ -120,24 +120,24 @@ private:
     }
 
     /// The groups of each set, by way of its columns.
-    template <int Stride>
     static INTQ_ALWAYS_INLINE void stage(const ConvCall& call, const Block& block, index_t pitch,
                                          std::int8_t* groups) noexcept {
+        const index_t stride = call.packed->window.stride.width;
         const PackedConv2d& packed = *call.packed;
         const Size2d in = call.geometry->in;
         auto* const columns = reinterpret_cast<std::int8_t*>(call.workspace);
         const auto step = static_cast<std::int32_t>(packed.in_channels);
-        const index_t row = in.width * step, served = Stride == 1 ? 2 : 1;
+        const index_t row = in.width * step, served = stride == 1 ? 2 : 1;
         const auto channels = static_cast<std::int32_t>(block.channels);
-        index_t top = block.line * Stride - packed.window.padding.top;
-        const index_t left = block.first * Stride - packed.window.padding.left + block.before;
+        index_t top = block.line * stride - packed.window.padding.top;
+        const index_t left = block.first * stride - packed.window.padding.left + block.before;
         const auto* x = static_cast<const std::int8_t*>(call.x) +
                         ((block.image * in.height + top) * in.width + left) * step + block.c;
         simd::DepthwiseRows rows{
             {}, {}, columns + block.before * Layout::column_bytes, static_cast<std::int32_t>(block.inside), channels};
         simd::DepthwiseGroups of{columns, groups, static_cast<std::int32_t>(pitch), (channels + 3) / 4,
-                                 (Stride == 1 ? 2 : 4) * static_cast<std::int32_t>(Layout::column_bytes)};
-        for (index_t set = 0; set < block.sets; ++set, top += served * Stride, x += served * Stride * row) {
+                                 (stride == 1 ? 2 : 4) * static_cast<std::int32_t>(Layout::column_bytes)};
+        for (index_t set = 0; set < block.sets; ++set, top += served * stride, x += served * stride * row) {
             for (index_t i = 0; i < 4; ++i) {
                 const bool is_inside = top + i >= 0 && top + i < in.height;
                 rows.from[i] = is_inside ? x + i * row : static_cast<const std::int8_t*>(packed.padding_row);
@@ -159,13 +159,14 @@ private:
     /// The codes of whole quads of channels, group by group from the last one back. A second column behind the line is
     /// the first one of the next line, which is written later; where none follows, the last group is written by itself,
     /// and its second column, or its second line, before the first and to the same place.
-    template <int Stride, simd::Saturation Range>
     static INTQ_NEVER_INLINE void store_short(const ConvCall& call, const Block& block, index_t pitch,
                                               const std::int32_t* sums) noexcept {
-        constexpr index_t served = Stride == 1 ? 2 : 1;
+        const index_t stride = call.packed->window.stride.width;
+        const index_t served = stride == 1 ? 2 : 1;
         const PackedConv2d& packed = *call.packed;
         const Size2d out = call.geometry->out;
         const index_t step = packed.out_channels;
+        const simd::Saturation range = detail::saturation_of(packed.codes);
         simd::DepthwiseCodes codes{};
         codes.bias = static_cast<const std::int32_t*>(packed.bias) + block.c;
         codes.multiplier = packed.words + block.c;
@@ -177,14 +178,19 @@ private:
         codes.quads = static_cast<std::int32_t>(block.channels / 4);
         for (index_t set = 0; set < block.sets; ++set, sums += pitch * (Layout::group_bytes / 4)) {
             const index_t line = block.line + set * served;
-            const index_t next = Stride == 1 && line + 1 < out.height ? out.width * step : 0;
+            const index_t next = stride == 1 && line + 1 < out.height ? out.width * step : 0;
             const bool follows = block.pixels == out.width && line + served < out.height;
             auto* y = static_cast<std::int8_t*>(call.y) + place(call, block, line) + 2 * (block.groups - 1) * step;
             const auto store = [&](index_t groups, index_t beside) {
-                constexpr int second = Stride == 1 ? 2 : 1;
+                const int second = stride == 1 ? 2 : 1;
                 codes.groups = static_cast<std::int32_t>(groups);
                 for (int i = 0; i < 4; ++i) codes.y[i] = y + (i / second) * beside + (second == 2 ? i % 2 * next : 0);
-                Tile::template store_group_codes<Range, Stride>(codes);
+                detail::with_saturation(range, [&](auto fixed) INTQ_ALWAYS_INLINE_LAMBDA {
+                    if (stride == 1)
+                        Tile::template store_group_codes<fixed.value, 1>(codes);
+                    else
+                        Tile::template store_group_codes<fixed.value, 2>(codes);
+                });
             };
             codes.sums = sums + (block.groups - 1) * (Layout::group_bytes / 4);
             if (block.pixels % 2 == 0 || follows) {
@@ -199,10 +205,10 @@ private:
     }
 
     /// The codes of the i-th channel of the block, by any policy.
-    template <int Stride>
     static INTQ_NEVER_INLINE void store_channel(const ConvCall& call, const Block& block, index_t pitch, index_t i,
                                                 const std::int32_t* sums) INTQ_NOEXCEPT {
-        constexpr index_t served = Stride == 1 ? 2 : 1;
+        const index_t stride = call.packed->window.stride.width;
+        const index_t served = stride == 1 ? 2 : 1;
         const PackedConv2d& packed = *call.packed;
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
         const auto channel = epilogue.channels(block.c + i);
@@ -211,7 +217,7 @@ private:
             for (index_t p = 0; p < block.pixels; ++p) {
                 const index_t to = place(call, block, block.line + k) + p * packed.out_channels + i;
                 const index_t group = (k / served * pitch + p / 2) * (Layout::group_bytes / 4) + 4 * i;
-                const index_t from = group + (Stride == 1 ? p % 2 * 2 + k % 2 : p % 2);
+                const index_t from = group + (stride == 1 ? p % 2 * 2 + k % 2 : p % 2);
                 epilogue.store(detail::add_bias(bias, sums[from]), channel,
                                static_cast<const Sumin*>(call.sumin) + (adds ? to : 0), static_cast<Y*>(call.y) + to,
                                1);

@@ -39,35 +39,7 @@ template <class Backend, class Policy, class Y, class Sumin> struct WindowGemm {
         if (packed.taps() == 1 && geometry.batch * geometry.in_pixels() == 1 && packed.groups == 1 &&
             geometry.out_pixels() == 1 && packed.column_size() == packed.in_channels)
             return run_vector(call);
-        const detail::WindowLayout layout(packed, geometry);
-        auto* const staged = reinterpret_cast<std::int8_t*>(call.workspace) + detail::window_sums_bytes;
-        const Size2d out = geometry.out;
-        for (index_t group = 0; group < packed.groups; ++group) {
-            const auto* const x = static_cast<const std::int8_t*>(call.x) + group * packed.group_inputs();
-            const index_t pixel = packed.in_channels;
-            if (layout.in_place && detail::reads_in_place(packed.window)) {
-                run_pixels(call, group, {x, pixel, 0, geometry.batch * geometry.out_pixels()}, layout);
-                continue;
-            }
-            const detail::WindowStager<Backend> stager(call, group, layout, staged);
-            for (index_t line = 0; line < geometry.batch * out.height; ++line) {
-                const index_t image = line / out.height, row = line - image * out.height;
-                if (layout.in_place) {
-                    const index_t from = (image * geometry.in.height + row * packed.window.stride.height);
-                    run_pixels(call, group,
-                               {x + from * geometry.in.width * pixel, packed.window.stride.width * pixel,
-                                line * out.width, out.width},
-                               layout);
-                    continue;
-                }
-                for (index_t first = 0; first < out.width; first += layout.pixels) {
-                    const index_t left = out.width - first, count = left < layout.pixels ? left : layout.pixels;
-                    stager.stage(image, row, first, count);
-                    run_pixels(call, group, {staged, layout.pitch * layout.column, line * out.width + first, count},
-                               layout);
-                }
-            }
-        }
+        detail::for_each_window_run<Backend>(call, &run_pixels);
     }
 
 private:
@@ -93,14 +65,7 @@ private:
         }
     }
 
-    /// Pixels whose windows are equally far apart, by all channels of a group.
-    struct Pixels {
-        const std::int8_t* x;
-        index_t pitch;
-        index_t first;  // among all output pixels
-        index_t count;
-    };
-    static INTQ_NEVER_INLINE void run_pixels(const ConvCall& call, index_t group, const Pixels& pixels,
+    static INTQ_NEVER_INLINE void run_pixels(const ConvCall& call, index_t group, const detail::WindowRun& pixels,
                                              const detail::WindowLayout& layout) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         auto* const sums = reinterpret_cast<std::int32_t*>(call.workspace);

@@ -84,6 +84,52 @@ private:
     index_t pixel_, line_, channels_;
 };
 
+/// Pixels whose windows are equally far apart, staged or where they lie.
+struct WindowRun {
+    const std::int8_t* x;
+    index_t pitch;
+    index_t first;  // among all output pixels
+    index_t count;
+};
+
+/// run_pixels(call, group, run, layout) for all pixels, in runs. A function pointer, so that policies share this code.
+template <class Backend>
+INTQ_NEVER_INLINE void for_each_window_run(const ConvCall& call,
+                                           void (*run_pixels)(const ConvCall&, index_t, const WindowRun&,
+                                                              const WindowLayout&)) INTQ_NOEXCEPT {
+    const PackedConv2d& packed = *call.packed;
+    const ConvGeometry& geometry = *call.geometry;
+    const WindowLayout layout(packed, geometry);
+    auto* const staged = reinterpret_cast<std::int8_t*>(call.workspace) + window_sums_bytes;
+    const Size2d out = geometry.out;
+    for (index_t group = 0; group < packed.groups; ++group) {
+        const auto* const x = static_cast<const std::int8_t*>(call.x) + group * packed.group_inputs();
+        const index_t pixel = packed.in_channels;
+        if (layout.in_place && reads_in_place(packed.window)) {
+            run_pixels(call, group, {x, pixel, 0, geometry.batch * geometry.out_pixels()}, layout);
+            continue;
+        }
+        const WindowStager<Backend> stager(call, group, layout, staged);
+        for (index_t line = 0; line < geometry.batch * out.height; ++line) {
+            const index_t image = line / out.height, row = line - image * out.height;
+            if (layout.in_place) {
+                const index_t from = (image * geometry.in.height + row * packed.window.stride.height);
+                run_pixels(call, group,
+                           {x + from * geometry.in.width * pixel, packed.window.stride.width * pixel, line * out.width,
+                            out.width},
+                           layout);
+                continue;
+            }
+            for (index_t first = 0; first < out.width; first += layout.pixels) {
+                const index_t left = out.width - first, count = left < layout.pixels ? left : layout.pixels;
+                stager.stage(image, row, first, count);
+                run_pixels(call, group, {staged, layout.pitch * layout.column, line * out.width + first, count},
+                           layout);
+            }
+        }
+    }
+}
+
 }  // namespace detail
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

@@ -49,7 +49,7 @@ INTQ_ALWAYS_INLINE std::int8_t clamp_code(std::int32_t code, std::int32_t lowest
 constexpr simd::Saturation saturation_of(const arith::OutputCodes& codes) noexcept {
     using enum simd::Saturation;
     if (codes.lowest == 0 && codes.zero_point == 0 && codes.highest >= 0) return positive;
-    if (codes.lowest != INT8_MIN || codes.highest != INT8_MAX) return any;
+    if (INTQ_SMALL || codes.lowest != INT8_MIN || codes.highest != INT8_MAX) return any;  // fewer loops are linked
     return codes.zero_point == INT8_MIN ? rectified : int8;
 }
 
@@ -59,14 +59,17 @@ INTQ_ALWAYS_INLINE void with_saturation(simd::Saturation range, Function&& funct
     using simd::Saturation;
     switch (range) {
         case Saturation::rectified:
-            return function(std::integral_constant<Saturation, Saturation::rectified>{});
+            if constexpr (!INTQ_SMALL) return function(std::integral_constant<Saturation, Saturation::rectified>{});
+            break;
         case Saturation::positive:
             return function(std::integral_constant<Saturation, Saturation::positive>{});
         case Saturation::int8:
-            return function(std::integral_constant<Saturation, Saturation::int8>{});
+            if constexpr (!INTQ_SMALL) return function(std::integral_constant<Saturation, Saturation::int8>{});
+            break;
         case Saturation::any:
-            return function(std::integral_constant<Saturation, Saturation::any>{});
+            break;
     }
+    function(std::integral_constant<Saturation, Saturation::any>{});
 }
 
 }  // namespace detail

@@ -179,7 +179,8 @@ private:
 
 /// Whether lanes have loops over the cells of sixteen channels.
 template <class L, class Code>
-inline constexpr bool has_cell_loop = std::is_same_v<Code, std::int8_t>&& requires(const simd::CodeCells& cells) {
+inline constexpr bool has_cell_loop =
+    !INTQ_SMALL && std::is_same_v<Code, std::int8_t> && requires(const simd::CodeCells& cells) {
     L::sum_cells(cells);
 };
 
@@ -201,17 +202,16 @@ index_t store_averages_in_loops(const PixelRun<Code>& run, const arith::AverageP
                           static_cast<std::int32_t>(run.cells.row_step),
                           static_cast<std::int32_t>(run.cells.column_step),
                           sums};
-    simd::CodeAverages averages{
-        sums,
-        nullptr,
-        static_cast<std::int32_t>(valid),
-        static_cast<std::uint32_t>(((std::uint64_t{1} << 32) - 1) / (2 * static_cast<std::uint64_t>(valid)) + 1),
-        params.codes.lowest,
-        params.codes.highest,
-        0,
-        0,
-        0,
-        0};
+    simd::CodeAverages averages{sums,
+                                nullptr,
+                                static_cast<std::int32_t>(valid),
+                                UINT32_MAX / (2 * static_cast<std::uint32_t>(valid)) + 1,
+                                params.codes.lowest,
+                                params.codes.highest,
+                                0,
+                                0,
+                                0,
+                                0};
     bool is_short = false;
     if constexpr (Rule == arith::AverageRule::double_rounding_sum) {
         averages.minus_offset = -window.offset;
