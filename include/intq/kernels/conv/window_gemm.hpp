@@ -19,37 +19,34 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// y = epilogue(bias + sum over the window and channels of x·w) for the types of one registry row.
-///
-/// @tparam Y  public type of the output
-/// @tparam E  element type of the fused add, or no_sumin
-///
-/// Result   exact: sums wrap, and the packer proved that the true sum fits
-/// Memory   conv2d_workspace_size(): the staged columns and the sums of a tile. The calling thread does all work
-/// Cost     2 · pixels · channels · window operations; padding is multiplied like pixels
-template <class Backend, class Policy, class Y, class Sumin> struct WindowGemm {
-    using L = simd::lanes<Backend>;
-    using Tile = simd::WindowTile<Backend>;
+namespace detail {
 
-    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
+/// The skeleton, which all policies share.
+template <class Backend> struct WindowGemmOf {
+    using Tile = simd::WindowTile<Backend>;
+    static constexpr index_t rows = simd::window_pixels, block = simd::window_channels;
+    static_assert(rows == window_tile_pixels && rows * block * 4 == window_sums_bytes);
+
+    /// What of the outputs is not stored by the tile.
+    struct Rest {
+        bool is_short;  // the tile makes the codes of whole quads
+        StoreWindowRest store;
+    };
+    static INTQ_NEVER_INLINE void run(const ConvCall& call, const Rest& rest) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         const ConvGeometry& geometry = *call.geometry;
-        INTQ_ASSERT(packed.packing == Backend::int8_packing && !packed.is_depthwise);
-        INTQ_ASSERT(packed.has_sumin == adds);
-        if (packed.taps() == 1 && geometry.batch * geometry.in_pixels() == 1 && packed.groups == 1 &&
-            geometry.out_pixels() == 1 && packed.column_size() == packed.in_channels)
-            return run_vector(call);
-        detail::for_each_window_run<Backend>(call, &run_pixels);
+        if constexpr (!INTQ_SMALL)
+            if (packed.taps() == 1 && geometry.batch * geometry.in_pixels() == 1 && packed.groups == 1 &&
+                geometry.out_pixels() == 1 && packed.column_size() == packed.in_channels)
+                return run_vector(call, rest);
+        for_each_window_run<Backend>(call,
+                                     [&](index_t group, const WindowRun& run, const WindowLayout& layout)
+                                         INTQ_ALWAYS_INLINE_LAMBDA { run_pixels(call, group, run, layout, rest); });
     }
 
 private:
-    static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
-    static constexpr bool has_short = detail::has_window_codes<Policy, Y, Sumin>();
-    static constexpr index_t rows = simd::window_pixels, block = simd::window_channels;
-    static_assert(rows == detail::window_tile_pixels && rows * block * 4 == detail::window_sums_bytes);
-
     /// A linear layer on one vector.
-    static INTQ_NEVER_INLINE void run_vector(const ConvCall& call) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void run_vector(const ConvCall& call, const Rest& rest) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         simd::WindowSums tile{};
         tile.x[0] = static_cast<const std::int8_t*>(call.x);
@@ -60,13 +57,13 @@ private:
             const index_t count = packed.out_channels - c < block ? packed.out_channels - c : block;
             tile.pairs = static_cast<std::int32_t>((count + 1) / 2);
             Tile::add_one(tile);
-            detail::WindowEpilogue<Backend, Policy, Y, Sumin>(packed, c, count, tile.sums).store(call, c, 1);
+            WindowEpilogue<Backend>(packed, c, count, tile.sums, rest.is_short, rest.store).store(call, c, 1);
             tile.w += block * packed.in_channels;
         }
     }
 
-    static INTQ_NEVER_INLINE void run_pixels(const ConvCall& call, index_t group, const detail::WindowRun& pixels,
-                                             const detail::WindowLayout& layout) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void run_pixels(const ConvCall& call, index_t group, const WindowRun& pixels,
+                                             const WindowLayout& layout, const Rest& rest) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         auto* const sums = reinterpret_cast<std::int32_t*>(call.workspace);
         const index_t outputs = packed.group_outputs(), stride = packed.out_channels;
@@ -77,21 +74,24 @@ private:
             tile.sums = sums;
             tile.steps = static_cast<std::int32_t>(layout.row / 16 - 1);
             tile.pairs = static_cast<std::int32_t>((count + 1) / 2);
-            detail::WindowEpilogue<Backend, Policy, Y, Sumin> epilogue(packed, at, count, sums);
+            WindowEpilogue<Backend> epilogue(packed, at, count, sums, rest.is_short, rest.store);
             index_t to = pixels.first * stride + group * outputs + c;
             const std::int8_t* x = pixels.x;
             for (index_t p = 0; p < pixels.count; p += rows, x += rows * pixels.pitch, to += rows * stride) {
                 const index_t left = pixels.count - p < rows ? pixels.count - p : rows;
                 for (index_t i = 0; i < rows; ++i) tile.x[i] = x + (i < left ? i : 0) * pixels.pitch;
                 if (layout.in_place) keep_inside(call, layout, left, tile);
-                left == 1 ? Tile::add_one(tile) : Tile::add(tile);
+                if (!INTQ_SMALL && left == 1)
+                    Tile::add_one(tile);
+                else
+                    Tile::add(tile);
                 epilogue.store(call, to, left);
             }
         }
     }
 
     /// Replaces rows that are read beyond the input's end, where the weights are zero, by copies.
-    static INTQ_ALWAYS_INLINE void keep_inside(const ConvCall& call, const detail::WindowLayout& layout, index_t left,
+    static INTQ_ALWAYS_INLINE void keep_inside(const ConvCall& call, const WindowLayout& layout, index_t left,
                                                simd::WindowSums& tile) noexcept {
         const PackedConv2d& packed = *call.packed;
         const index_t inputs = packed.group_inputs();
@@ -99,11 +99,32 @@ private:
         const index_t size = call.geometry->batch * call.geometry->in_pixels() * packed.in_channels;
         const std::int8_t* const end = static_cast<const std::int8_t*>(call.x) + size;
         if (end - tile.x[left - 1] >= layout.row) return;
-        auto* to = reinterpret_cast<std::int8_t*>(call.workspace) + detail::window_sums_bytes;
+        auto* to = reinterpret_cast<std::int8_t*>(call.workspace) + window_sums_bytes;
         for (index_t i = 0; i < rows; ++i, to += layout.row) {
             std::memcpy(to, tile.x[i], static_cast<std::size_t>(inputs));
             tile.x[i] = to;
         }
+    }
+};
+
+}  // namespace detail
+
+/// y = epilogue(bias + sum over the window and channels of x·w) for the types of one registry row.
+///
+/// @tparam Y  public type of the output
+/// @tparam E  element type of the fused add, or no_sumin
+///
+/// Result   exact: sums wrap, and the packer proved that the true sum fits
+/// Memory   conv2d_workspace_size(): the staged columns and the sums of a tile. The calling thread does all work
+/// Cost     2 · pixels · channels · window operations; padding is multiplied like pixels
+template <class Backend, class Policy, class Y, class Sumin> struct WindowGemm {
+    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        INTQ_ASSERT(packed.packing == Backend::int8_packing && !packed.is_depthwise);
+        INTQ_ASSERT(packed.has_sumin == (!std::is_same_v<Sumin, no_sumin>));
+        constexpr bool has_short = detail::has_window_codes<Policy, Y, Sumin>();
+        detail::WindowGemmOf<Backend>::run(call, {has_short && packed.scaled_is_small,
+                                                  &detail::store_window_rest<simd::lanes<Backend>, Policy, Y, Sumin>});
     }
 };
 

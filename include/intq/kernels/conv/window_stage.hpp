@@ -92,11 +92,9 @@ struct WindowRun {
     index_t count;
 };
 
-/// run_pixels(call, group, run, layout) for all pixels, in runs. A function pointer, so that policies share this code.
-template <class Backend>
-INTQ_NEVER_INLINE void for_each_window_run(const ConvCall& call,
-                                           void (*run_pixels)(const ConvCall&, index_t, const WindowRun&,
-                                                              const WindowLayout&)) INTQ_NOEXCEPT {
+/// run_pixels(group, run, layout) for all pixels, in runs.
+template <class Backend, class RunPixels>
+INTQ_ALWAYS_INLINE void for_each_window_run(const ConvCall& call, RunPixels&& run_pixels) INTQ_NOEXCEPT {
     const PackedConv2d& packed = *call.packed;
     const ConvGeometry& geometry = *call.geometry;
     const WindowLayout layout(packed, geometry);
@@ -106,7 +104,7 @@ INTQ_NEVER_INLINE void for_each_window_run(const ConvCall& call,
         const auto* const x = static_cast<const std::int8_t*>(call.x) + group * packed.group_inputs();
         const index_t pixel = packed.in_channels;
         if (layout.in_place && reads_in_place(packed.window)) {
-            run_pixels(call, group, {x, pixel, 0, geometry.batch * geometry.out_pixels()}, layout);
+            run_pixels(group, {x, pixel, 0, geometry.batch * geometry.out_pixels()}, layout);
             continue;
         }
         const WindowStager<Backend> stager(call, group, layout, staged);
@@ -114,7 +112,7 @@ INTQ_NEVER_INLINE void for_each_window_run(const ConvCall& call,
             const index_t image = line / out.height, row = line - image * out.height;
             if (layout.in_place) {
                 const index_t from = (image * geometry.in.height + row * packed.window.stride.height);
-                run_pixels(call, group,
+                run_pixels(group,
                            {x + from * geometry.in.width * pixel, packed.window.stride.width * pixel, line * out.width,
                             out.width},
                            layout);
@@ -123,8 +121,7 @@ INTQ_NEVER_INLINE void for_each_window_run(const ConvCall& call,
             for (index_t first = 0; first < out.width; first += layout.pixels) {
                 const index_t left = out.width - first, count = left < layout.pixels ? left : layout.pixels;
                 stager.stage(image, row, first, count);
-                run_pixels(call, group, {staged, layout.pitch * layout.column, line * out.width + first, count},
-                           layout);
+                run_pixels(group, {staged, layout.pitch * layout.column, line * out.width + first, count}, layout);
             }
         }
     }
