@@ -56,7 +56,7 @@ private:
                                              index_t c, index_t line, index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         if constexpr (has_short)
-            if (packed.scaled_is_small && staged.layout().slides)
+            if (packed.scaled_is_small && staged.layout().served == 2)
                 return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
                     if (packed.window.stride.width == 1)
                         run_short<range.value, 1>(call, staged, c, line, count);
@@ -77,21 +77,13 @@ private:
         std::int32_t* const sums = staged.sums();
         const index_t left = packed.out_channels - c;
         const index_t channels = left < detail::paired_channels ? left : detail::paired_channels;
-        const bool has_two = Stride == 1 && layout.served == 2;
-        const index_t lines = has_two ? (count + 1) / 2 : count, pixels = (lines - 1) * layout.pixels + width;
-        const detail::SumLines of{width, has_two ? 2 * (layout.pixels - width / 2 * 2) : layout.pixels - width, step};
+        const index_t pairs = ((count - 1) / 2 * layout.pixels + width + 1) / 2;
+        const detail::SumLines of{width, 2 * (layout.pixels - width / 2 * 2), step};
         const auto* const bias = static_cast<const std::int32_t*>(packed.bias);
         for (const index_t first = c, end = c + channels; c < end; ++c, ++y) {
             const detail::ShortCodes<L, Range> codes(packed, c);
-            if (has_two) {
-                detail::sum_two_rows<Backend>(staged.words(c - first), staged.weights_of(c), bias[c], (pixels + 1) / 2,
-                                              sums);
-                detail::store_two_rows<L, Range>(codes, of, count, sums, y);
-            } else {
-                detail::sum_windows<Backend, Stride>(staged.words(c - first), staged.weights_3x3(c), bias[c], pixels,
-                                                     sums);
-                detail::store_codes<L, Range>(codes, of, lines, sums, y);
-            }
+            detail::sum_two_rows<Backend, Stride>(staged.words(c - first), staged.weights_of(c), bias[c], pairs, sums);
+            detail::store_two_rows<L, Range>(codes, of, count, sums, y);
         }
     }
 

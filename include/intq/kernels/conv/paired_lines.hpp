@@ -15,18 +15,11 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// PairedTile::sum_3x3() out of line, whose loop takes all registers.
+/// PairedTile::sum_two_rows() out of line, whose loop takes all registers.
 template <class Backend, int Stride>
-INTQ_OUT_OF_LINE void sum_windows(const std::int32_t* x, const simd::PairedWeights3x3& w, std::int32_t bias,
-                                  index_t count, std::int32_t* sums) noexcept {
-    simd::PairedTile<Backend>::template sum_3x3<Stride>(x, w, bias, count, sums);
-}
-
-/// The same of PairedTile::sum_two_rows().
-template <class Backend>
 INTQ_OUT_OF_LINE void sum_two_rows(const std::int32_t* x, const std::int16_t* w, std::int32_t bias, index_t pairs,
                                    std::int32_t* sums) noexcept {
-    simd::PairedTile<Backend>::sum_two_rows(x, w, bias, pairs, sums);
+    simd::PairedTile<Backend>::template sum_two_rows<Stride>(x, w, bias, pairs, sums);
 }
 
 /// The windows of some output lines, as columns of pairs.
@@ -64,18 +57,21 @@ public:
         const index_t left = packed_.in_channels - c, between = window.dilation.height;
         index_t top = first * window.stride.height - window.padding.top;
         std::int32_t* to = words_ + at_.before * at_.column;
-        for (; count > 0; --count, top += at_.served * window.stride.height, to += at_.line) {
-            if (left >= paired_channels && at_.served == 2 && top >= 0 && top + 4 <= geometry_.in.height) {
-                stage_inside(x + top * row_bytes_, to);
-            } else if (left >= paired_channels && at_.served == 2) {
+        index_t last = geometry_.out.height - first - 1;  // lines behind the next one
+        for (; count > 0; --count, top += at_.served * window.stride.height, to += at_.line, last -= at_.served) {
+            const bool is_inside = top >= 0 && top + at_.rows <= geometry_.in.height;
+            if (left >= paired_channels && at_.served == 2 && is_inside) {
+                if (window.stride.height == 1)
+                    stage_inside(x + top * row_bytes_, to);
+                else
+                    stage_five(x + top * row_bytes_, to);
+            } else if (left >= paired_channels && at_.served == 2 && window.stride.height == 1) {
                 stage_four(row(x, top), row(x, top + 1), row(x, top + 2), row(x, top + 3), to);
-            } else if (left >= paired_channels && window.kernel.height == 3) {
-                stage_three(row(x, top), row(x, top + between), row(x, top + 2 * between), to);
             } else {
-                for (index_t g = 0; g < at_.groups; ++g) {
+                const index_t rows = last > 0 ? at_.rows : window.kernel.height;  // one output line is left
+                for (index_t g = 0; 2 * g < rows; ++g) {
                     const index_t y = top + 2 * g * between;
-                    const bool has_partner = at_.served == 2 || 2 * g + 1 < window.kernel.height;
-                    const Row upper = row(x, y), lower = has_partner ? row(x, y + between) : upper;
+                    const Row upper = row(x, y), lower = 2 * g + 1 < at_.rows ? row(x, y + between) : upper;
                     stage_pair(upper, lower, left, to + g);
                 }
             }
@@ -92,7 +88,8 @@ public:
         const std::int32_t* x = words(channel) + k / at_.served * at_.line;
         const std::int16_t* const weights = weights_of(c);
         std::int32_t lower[6] = {};
-        const bool is_lower = k % at_.served == 1;
+        const bool is_second = k % at_.served == 1, is_lower = is_second && window.stride.height == 1;
+        if (is_second && !is_lower) ++x;  // its first rows are the second pair of the line
         if (is_lower) {
             const simd::PairedWeights3x3 w = Tile::one_row_lower(weights_3x3(c));
             const std::int32_t words[] = {w.w0, w.w1, w.w2, w.w3, w.w4, w.w5};
@@ -103,7 +100,7 @@ public:
             const std::int32_t* from = x;
             index_t i = 0;
             for (index_t kx = 0; kx < window.kernel.width; ++kx, from += at_.column * window.dilation.width)
-                for (index_t g = 0; g < at_.groups; ++g, ++i)
+                for (index_t g = 0; g < (window.kernel.height + 1) / 2; ++g, ++i)
                     sum = Tile::add(sum, from[g], is_lower ? lower[i] : Tile::two_weights(weights + 2 * i));
             sums[p] = sum;
         }
@@ -118,7 +115,7 @@ public:
         return static_cast<const std::int16_t*>(packed_.weights) + 2 * c * at_.weights;
     }
 
-    /// @pre layout().slides
+    /// @pre the window is 3×3
     INTQ_ALWAYS_INLINE simd::PairedWeights3x3 weights_3x3(index_t c) const noexcept {
         const std::int16_t* const w = weights_of(c);
         return {Tile::two_weights(w),     Tile::two_weights(w + 2), Tile::two_weights(w + 4),
@@ -149,9 +146,11 @@ private:
         for (std::int32_t* const end = to + at_.inside * 8; to != end; to += 8)
             Tile::pair_four(take(a), take(b), take(c), take(d), to);
     }
-    INTQ_ALWAYS_INLINE void stage_three(Row a, Row b, Row c, std::int32_t* to) const noexcept {
-        for (std::int32_t* const end = to + at_.inside * 8; to != end; to += 8)
-            Tile::pair_three(take(a), take(b), take(c), to);
+    INTQ_ALWAYS_INLINE void stage_five(const std::int8_t* from, std::int32_t* to) const noexcept {
+        const index_t row = row_bytes_, step = packed_.in_channels;
+        for (std::int32_t* const end = to + at_.inside * 12; to != end; to += 12, from += step)
+            Tile::pair_five(Tile::four_codes(from), Tile::four_codes(from + row), Tile::four_codes(from + 2 * row),
+                            Tile::four_codes(from + 3 * row), Tile::four_codes(from + 4 * row), to);
     }
     void stage_pair(Row a, Row b, index_t left, std::int32_t* to) const noexcept {
         for (std::int32_t* const end = to + at_.inside * at_.column; to != end; to += at_.column)

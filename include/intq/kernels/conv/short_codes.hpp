@@ -56,8 +56,8 @@ template <class L, CodeRange Range>
 INTQ_OUT_OF_LINE void store_two_rows(const ShortCodes<L, Range>& given, const SumLines& of, index_t count,
                                      const std::int32_t* sums, std::int8_t* y) noexcept {
     const ShortCodes<L, Range> codes = given;
-    const index_t step = of.y_step, row = of.width * step, quads = of.width / 2 * 4, next_sum = of.next_sum;
-    const bool is_odd = of.width % 2 == 1;
+    const index_t step = of.y_step, row = of.width * step, quads = (of.width & ~index_t{1}) * 2, next_sum = of.next_sum;
+    const bool is_odd = (of.width & 1) != 0;
     for (; count > 0; count -= 2, sums += next_sum, y += 2 * row) {
         std::int8_t *upper = y, *lower = count > 1 ? y + row : y;
         for (const std::int32_t* const end = sums + quads; sums != end;
@@ -72,29 +72,6 @@ INTQ_OUT_OF_LINE void store_two_rows(const ShortCodes<L, Range>& given, const Su
             *upper = codes.code(sums[0]);
         }
     }
-}
-
-/// The codes of `lines` lines of sums, out of line because its loop takes ten instructions where nothing else needs a
-/// register.
-template <class L, CodeRange Range>
-INTQ_OUT_OF_LINE void store_codes(const ShortCodes<L, Range>& given, const SumLines& of, index_t lines,
-                                  const std::int32_t* sums, std::int8_t* y) noexcept {
-    const ShortCodes<L, Range> codes = given;
-    const index_t width = of.width, next_sum = of.next_sum, step = of.y_step;
-    const auto store = [&](auto is_odd) INTQ_ALWAYS_INLINE_LAMBDA {
-        for (; lines > 0; --lines, sums += next_sum) {
-            const std::int32_t* const end = sums + width;
-            if constexpr (is_odd.value) {
-                *y = codes.code(*sums++);
-                y += step;
-            }
-            for (; sums != end; sums += 2, y += 2 * step) {
-                *y = codes.code(sums[0]);
-                y[step] = codes.code(sums[1]);
-            }
-        }
-    };
-    width % 2 == 1 ? store(std::true_type{}) : store(std::false_type{});
 }
 
 }  // namespace detail

@@ -33,10 +33,10 @@ inline constexpr index_t paired_channels = 4;
 ///     [line][column][channel][pair of rows]
 ///
 /// A line holds the columns that an output line reads, margins included; the next one begins in the margin that both
-/// have. With windows of three rows that move by one, a line has four rows and serves two output lines.
+/// have. With windows of 3×3 that move by one or two lines, it has their four or five rows and serves two output lines.
 struct PairedLineLayout {
-    bool slides;     // a window of 3×3 that sum_3x3() takes
-    index_t served;  // output lines of a staged one
+    index_t served;  // output lines of a staged one; two of windows that sum_two_rows() takes
+    index_t rows;    // of the image in a staged line
     index_t lines;   // staged together: for a channel's parameters to serve some pixels where lines are short
     index_t groups;  // pairs of a column's rows
     index_t column;  // words of a column, with all channels
@@ -46,27 +46,28 @@ struct PairedLineLayout {
     index_t all_columns;  // of a line, with both margins
     index_t pixels;       // sums of an output line to the next staged one
     index_t weights;      // words of a channel's weights
-    index_t words;        // of all lines, with what sum_3x3() reads behind them
+    index_t words;        // of all lines, with what sum_two_rows() reads behind them
 
     constexpr PairedLineLayout(const Window2d& window, const ConvGeometry& geometry) noexcept {
         constexpr index_t wanted_pixels = 64;
         const index_t stride = window.stride.width, out = geometry.out.width;
-        slides = window.kernel == Size2d{3, 3} && stride <= 2 && window.dilation.width == 1;
-        served = slides && window.stride == Size2d{1, 1} && window.dilation.height == 1 ? 2 : 1;
+        const bool is_dense = window.kernel == Size2d{3, 3} && window.dilation == Size2d{1, 1};
+        served = is_dense && stride <= 2 && window.stride.height == stride ? 2 : 1;
+        rows = window.kernel.height + (served - 1) * stride;
         const index_t wanted = (wanted_pixels + out * served - 1) / (out * served);
         const index_t most = (geometry.out.height + served - 1) / served;
         const index_t times = (most + wanted - 1) / wanted;
         lines = (most + times - 1) / times;
-        groups = (window.kernel.height + 1) / 2;
+        groups = (rows + 1) / 2;
         column = groups * paired_channels;
         all_columns = (out - 1) * stride + (window.kernel.width - 1) * window.dilation.width + 1;
         before = smaller(window.padding.left, all_columns);
         inside = smaller(geometry.in.width, all_columns - before);
-        const index_t pitch = round_up(all_columns - smaller(before, all_columns - before - inside),
-                                       served == 2 ? 2 : stride);  // two pixels are summed together
+        // Two pixels are summed together where two lines are.
+        const index_t pitch = round_up(all_columns - smaller(before, all_columns - before - inside), stride * served);
         line = pitch * column;
         pixels = pitch / stride;
-        weights = window.kernel.width * groups;
+        weights = window.kernel.width * ((window.kernel.height + 1) / 2);
         words = ((lines - 1) * pitch + all_columns + stride) * column;
     }
     constexpr index_t bytes() const noexcept {

@@ -155,19 +155,21 @@ template <> struct PairedTile<dsp> {
         to[3 * stride] = DspWords::high_halves(upper_odd, lower_odd);
     }
 
-    /// The same of three or four rows, as the two pairs of each code: to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]},
-    /// of three {c[i], anything}.
-    static INTQ_ALWAYS_INLINE void pair_three(std::int32_t a, std::int32_t b, std::int32_t c,
-                                              std::int32_t* to) noexcept {
-        put_three(DspWords::even_bytes(a), DspWords::even_bytes(b), DspWords::even_bytes(c), to);
-        put_three(DspWords::odd_bytes(a), DspWords::odd_bytes(b), DspWords::odd_bytes(c), to + 2);
-    }
+    /// The same of four rows, as the two pairs of each code: to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]}.
     static INTQ_ALWAYS_INLINE void pair_four(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
                                              std::int32_t* to) noexcept {
         put_four(DspWords::even_bytes(a), DspWords::even_bytes(b), DspWords::even_bytes(c), DspWords::even_bytes(d),
                  to);
         put_four(DspWords::odd_bytes(a), DspWords::odd_bytes(b), DspWords::odd_bytes(c), DspWords::odd_bytes(d),
                  to + 2);
+    }
+    /// The same of five: to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}.
+    static INTQ_ALWAYS_INLINE void pair_five(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
+                                             std::int32_t e, std::int32_t* to) noexcept {
+        put_five(DspWords::even_bytes(a), DspWords::even_bytes(b), DspWords::even_bytes(c), DspWords::even_bytes(d),
+                 DspWords::even_bytes(e), to);
+        put_five(DspWords::odd_bytes(a), DspWords::odd_bytes(b), DspWords::odd_bytes(c), DspWords::odd_bytes(d),
+                 DspWords::odd_bytes(e), to + 3);
     }
     /// The weights of a window that begins in the upper half of the first pairs.
     static INTQ_ALWAYS_INLINE PairedWeights3x3 one_row_lower(const PairedWeights3x3& w) noexcept {
@@ -176,16 +178,17 @@ template <> struct PairedTile<dsp> {
                 low_to_high(w.w4), DspWords::low_halves(w.w4 >> 16, w.w5)};
     }
 
-    /// Sums of windows over columns of four rows, which are 8 words from each other: of two output lines, two pixels of
-    /// each at a time.
+    /// Sums of 3×3 windows of two output lines, which move by one or two, two pixels of each line at a time.
     ///
-    ///     sums[4i + 2r + j] = bias + the window of pixel 2i + j that begins with row r
+    ///     sums[4i + 2r + j] = bias + the window of pixel 2i + j that begins in row r·Stride
     ///
-    /// A column of two words serves six windows: 33 instructions for four sums.
+    /// The columns of x are four words of pairs of rows apart, of four rows in two, or of five rows in three. A column
+    /// serves the windows of both lines and pixels that it lies in: 33 or 39 instructions for four sums.
     ///
-    /// @param x      readable for one column behind the last window
+    /// @param x      readable for Stride columns behind the last window
     /// @param w      pairs of rows, column by column
     /// @param pairs  of pixels, at least 1
+    template <int Stride>
     static INTQ_ALWAYS_INLINE void sum_two_rows(const std::int32_t* x, const std::int16_t* w, std::int32_t bias,
                                                 index_t pairs, std::int32_t* sums) noexcept {
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
@@ -197,6 +200,7 @@ template <> struct PairedTile<dsp> {
         asm volatile(  // r7 may hold the frame and so is no clobber
             "push {r3, r4, r7}\n\t"
             "ldm r2, {r2, r3, r4, r5, r6, r7}\n\t"
+            ".if %c[stride] == 1\n\t"
             "lsl r3, r3, #16\n\t"  // {row 1, row 2} of each column
             "lsl r5, r5, #16\n\t"
             "lsl r7, r7, #16\n\t"
@@ -233,6 +237,46 @@ template <> struct PairedTile<dsp> {
             "smlatb lr, r8, r6, lr\n\t"
             "smlabt r11, r9, r7, r11\n\t"
             "smlad lr, r9, r7, lr\n\t"
+            ".else\n\t"
+            "pkhbt r3, r3, r5, lsl #16\n\t"  // row 2 of the first two columns
+            "mov r5, r7\n\t"
+            "0:\n\t"
+            "ldrd r7, r8, [r0]\n\t"
+            "ldr r9, [r0, #8]\n\t"
+            "ldr lr, [sp]\n\t"
+            "smlad r10, r7, r2, lr\n\t"
+            "smlad r12, r8, r2, lr\n\t"
+            "smlabb r10, r8, r3, r10\n\t"
+            "smlabb r12, r9, r3, r12\n\t"
+            "ldrd r7, r8, [r0, #48]\n\t"
+            "ldr r9, [r0, #56]\n\t"
+            "smlad r10, r7, r4, r10\n\t"
+            "smlad r12, r8, r4, r12\n\t"
+            "smlabt r10, r8, r3, r10\n\t"
+            "smlabt r12, r9, r3, r12\n\t"
+            "ldrd r7, r8, [r0, #96]\n\t"
+            "ldr r9, [r0, #104]\n\t"
+            "smlad r11, r7, r2, lr\n\t"
+            "smlad lr, r8, r2, lr\n\t"
+            "smlad r10, r7, r6, r10\n\t"
+            "smlad r12, r8, r6, r12\n\t"
+            "smlabb r11, r8, r3, r11\n\t"
+            "smlabb lr, r9, r3, lr\n\t"
+            "smlabb r10, r8, r5, r10\n\t"
+            "smlabb r12, r9, r5, r12\n\t"
+            "ldrd r7, r8, [r0, #144]\n\t"
+            "ldr r9, [r0, #152]\n\t"
+            "smlad r11, r7, r4, r11\n\t"
+            "smlad lr, r8, r4, lr\n\t"
+            "smlabt r11, r8, r3, r11\n\t"
+            "smlabt lr, r9, r3, lr\n\t"
+            "ldr r9, [r0, #200]\n\t"
+            "ldrd r7, r8, [r0, #192]!\n\t"
+            "smlad r11, r7, r6, r11\n\t"
+            "smlad lr, r8, r6, lr\n\t"
+            "smlabb r11, r8, r5, r11\n\t"
+            "smlabb lr, r9, r5, lr\n\t"
+            ".endif\n\t"
             "ldr r8, [sp, #4]\n\t"
             "stm r1!, {r10, r11, r12, lr}\n\t"
             "cmp r1, r8\n\t"
@@ -240,16 +284,20 @@ template <> struct PairedTile<dsp> {
             "add sp, #8\n\t"
             "pop {r7}"
             : "+r"(from), "+r"(to), "+r"(weights), "+r"(start), "+r"(end)
-            :
+            : [stride] "i"(Stride)
             : "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 #    else
-        for (index_t i = 0; i < 2 * pairs; ++i, x += 8) {
+        constexpr index_t words = Stride + 1, column = 4 * words;
+        for (index_t i = 0; i < 2 * pairs; ++i, x += Stride * column) {
             std::int32_t upper = bias, lower = bias;
-            for (index_t column = 0; column < 3; ++column) {
-                const std::int32_t w01 = two_weights(w + 4 * column), w12 = two_weights(w + 4 * column + 1);
-                const std::int32_t u = x[8 * column], l = x[8 * column + 1];
-                upper = DspWords::smlabb(DspWords::smlad(upper, u, w01), l, w12 >> 16);
-                lower = DspWords::smlad(DspWords::smlabb(lower, u >> 16, w01), l, w12);
+            for (index_t k = 0; k < 3; ++k) {
+                const std::int32_t* const at = x + k * column;
+                const std::int32_t w01 = two_weights(w + 4 * k), w12 = two_weights(w + 4 * k + 1);
+                upper = DspWords::smlabb(DspWords::smlad(upper, at[0], w01), at[1], w12 >> 16);
+                if constexpr (Stride == 1)
+                    lower = DspWords::smlad(DspWords::smlabb(lower, at[0] >> 16, w01), at[1], w12);
+                else
+                    lower = DspWords::smlabb(DspWords::smlad(lower, at[1], w01), at[2], w12 >> 16);
             }
             sums[i / 2 * 4 + i % 2] = upper;
             sums[i / 2 * 4 + i % 2 + 2] = lower;
@@ -257,79 +305,16 @@ template <> struct PairedTile<dsp> {
 #    endif
     }
 
-    /// Sums of windows of three rows and columns of one channel, where a column is 8 words from the next.
-    ///
-    ///     sums[i] = bias + sum_{k < 3} v[0]·w[2k] + v[1]·w[2k + 1],   v = x + 8·(i·Stride + k)
-    ///
-    /// Two pixels share the columns between them: 20 instructions for both with a stride of 1, 21 with 2, where weights
-    /// fill six registers, the sums two, a column two, and the two streams with the bias three.
-    ///
-    /// @param x     readable for Stride columns behind the last window
-    /// @param sums  with room for one more than count >= 1
-    template <int Stride>
-    static INTQ_ALWAYS_INLINE void sum_3x3(const std::int32_t* x, const PairedWeights3x3& w, std::int32_t bias,
-                                           index_t count, std::int32_t* sums) noexcept {
-        std::int32_t* const end = sums + count;
-#    if defined(__ARM_FEATURE_SIMD32) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
-        std::int32_t a, b, upper, lower;
-        asm volatile(
-            "0:\n\t"
-            "ldrd %[u], %[l], [%[x]], %[first]\n\t"
-            "smlad %[a], %[u], %[w0], %[bias]\n\t"
-            "smlad %[a], %[l], %[w1], %[a]\n\t"
-            ".if %c[stride] == 1\n\t"
-            "ldrd %[u], %[l], [%[x]], #32\n\t"
-            "smlad %[b], %[u], %[w0], %[bias]\n\t"
-            "smlad %[a], %[u], %[w2], %[a]\n\t"
-            "smlad %[b], %[l], %[w1], %[b]\n\t"
-            "smlad %[a], %[l], %[w3], %[a]\n\t"
-            "ldrd %[u], %[l], [%[x]]\n\t"
-            "smlad %[b], %[u], %[w2], %[b]\n\t"
-            "smlad %[a], %[u], %[w4], %[a]\n\t"
-            "smlad %[b], %[l], %[w3], %[b]\n\t"
-            "smlad %[a], %[l], %[w5], %[a]\n\t"
-            "ldrd %[u], %[l], [%[x], #32]\n\t"
-            ".else\n\t"
-            "ldrd %[u], %[l], [%[x], #-32]\n\t"
-            "smlad %[a], %[u], %[w2], %[a]\n\t"
-            "smlad %[a], %[l], %[w3], %[a]\n\t"
-            "ldrd %[u], %[l], [%[x]], #64\n\t"
-            "smlad %[b], %[u], %[w0], %[bias]\n\t"
-            "smlad %[a], %[u], %[w4], %[a]\n\t"
-            "smlad %[b], %[l], %[w1], %[b]\n\t"
-            "smlad %[a], %[l], %[w5], %[a]\n\t"
-            "ldrd %[u], %[l], [%[x], #-32]\n\t"
-            "smlad %[b], %[u], %[w2], %[b]\n\t"
-            "smlad %[b], %[l], %[w3], %[b]\n\t"
-            "ldrd %[u], %[l], [%[x]]\n\t"
-            ".endif\n\t"
-            "smlad %[b], %[u], %[w4], %[b]\n\t"
-            "smlad %[b], %[l], %[w5], %[b]\n\t"
-            "strd %[a], %[b], [%[sums]], #8\n\t"
-            "ldr %[u], %[end]\n\t"
-            "cmp %[sums], %[u]\n\t"
-            "bcc 0b"
-            : [a] "=&r"(a), [b] "=&r"(b), [u] "=&r"(upper), [l] "=&r"(lower), [x] "+r"(x), [sums] "+r"(sums)
-            : [w0] "r"(w.w0), [w1] "r"(w.w1), [w2] "r"(w.w2), [w3] "r"(w.w3), [w4] "r"(w.w4), [w5] "r"(w.w5),
-              [bias] "r"(bias), [end] "m"(end), [first] "i"(32 * Stride), [stride] "i"(Stride)
-            : "cc", "memory");
-#    else
-        for (; sums != end; ++sums, x += 8 * Stride) {
-            std::int32_t sum = DspWords::smlad(DspWords::smlad(bias, x[0], w.w0), x[1], w.w1);
-            sum = DspWords::smlad(DspWords::smlad(sum, x[8], w.w2), x[9], w.w3);
-            *sums = DspWords::smlad(DspWords::smlad(sum, x[16], w.w4), x[17], w.w5);
-        }
-#    endif
-    }
-
 private:
     /// Two codes of each row, two channels apart.
-    static INTQ_ALWAYS_INLINE void put_three(std::int32_t a, std::int32_t b, std::int32_t c,
-                                             std::int32_t* to) noexcept {
+    static INTQ_ALWAYS_INLINE void put_five(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
+                                            std::int32_t e, std::int32_t* to) noexcept {
         to[0] = DspWords::low_halves(a, b);
-        to[1] = c;
-        to[4] = DspWords::high_halves(a, b);
-        to[5] = c >> 16;
+        to[1] = DspWords::low_halves(c, d);
+        to[2] = e;
+        to[6] = DspWords::high_halves(a, b);
+        to[7] = DspWords::high_halves(c, d);
+        to[8] = e >> 16;
     }
     static INTQ_ALWAYS_INLINE void put_four(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
                                             std::int32_t* to) noexcept {

@@ -55,16 +55,13 @@ struct PairedPanels {
 ///                                      a word of four channels, or of the first `count` and zeros
 ///     two_weights(const int16_t* from)  {from[0], from[1]}
 ///     pair(a, b, int32_t* to, stride)  to[i·stride] = {a[i], b[i]}
-///     pair_three(a, b, c, to)          to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], anything}
 ///     pair_four(a, b, c, d, to)        to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]}
+///     pair_five(a, b, c, d, e, to)     to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}
 ///     add(acc, x, w)                   acc + x[0]·w[0] + x[1]·w[1]
-///     sum_3x3<Stride>(x, const PairedWeights3x3& w, bias, count, int32_t* sums)
-///                                      sums of windows over columns of eight words, Stride 1 or 2; may read that many
-///                                      columns and write one sum more
-///     one_row_lower(w)                 the weights of windows that begin with the second row of the words
-///     sum_two_rows(x, const int16_t* w, bias, pairs, int32_t* sums)
-///                                      of windows that begin with the first row and with the second: sums[4i + 2r + j]
-///                                      of pixel 2i + j from row r on; may read one column more
+///     one_row_lower(w)                 the weights of 3×3 windows that begin with the second row of the words
+///     sum_two_rows<Stride>(x, const int16_t* w, bias, pairs, int32_t* sums)
+///                                      3×3 windows of two lines, two pixels at a time: sums[4i + 2r + j] of pixel
+///                                      2i + j from row r·Stride on; may read Stride columns more
 template <class Backend> struct PairedTile;
 
 }  // namespace INTQ_ABI
