@@ -20,9 +20,30 @@ namespace detail {
 /// Pixels that one task quantizes: three planes of codes stay in the L1 cache, or on a small stack.
 inline constexpr index_t plane_chunk = INTQ_SMALL ? 64 : 1024;
 
-/// y[3·i + c] = planes[c][i] for i < count: three channels as one word a pixel, the fourth byte of which the next pixel
+/// y[3·i + c] = planes[c][i] for i < count, in words of four pixels: for lanes that are one code wide.
+inline void interleave_words(const std::int8_t (&planes)[3][plane_chunk], index_t count, std::int8_t* y) noexcept {
+    constexpr std::uint32_t even = 0x00ff00ffu, odd = 0xff00ff00u;
+    index_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        std::uint32_t a, b, c;
+        std::memcpy(&a, planes[0] + i, 4);
+        std::memcpy(&b, planes[1] + i, 4);
+        std::memcpy(&c, planes[2] + i, 4);
+        const std::uint32_t p = (a & even) | (b & even) << 8;  // a0 b0 a2 b2
+        const std::uint32_t q = (c & even) | (a & odd);        // c0 a1 c2 a3
+        const std::uint32_t r = (b >> 8 & even) | (c & odd);   // b1 c1 b3 c3
+        const std::uint32_t words[] = {(p & 0xffff) | q << 16, (r & 0xffff) | (p & 0xffff0000u),
+                                       q >> 16 | (r & 0xffff0000u)};
+        std::memcpy(y + 3 * i, words, sizeof words);
+    }
+    for (; i < count; ++i)
+        for (int c = 0; c < 3; ++c) y[3 * i + c] = planes[c][i];
+}
+
+/// The same for any lanes: three channels as one word a pixel, the fourth byte of which the next pixel
 /// overwrites.
 template <class L> void interleave_three(const std::int8_t (&planes)[3][plane_chunk], index_t count, std::int8_t* y) {
+    if constexpr (L::width() == 1) return interleave_words(planes, count, y);
     alignas(64) std::int32_t words[plane_chunk];
     const auto byte = L::set(std::int32_t{255}), eight = L::set(std::int32_t{8}), sixteen = L::set(std::int32_t{16});
     for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
