@@ -150,10 +150,8 @@ public:
     INTQ_ALWAYS_INLINE void store_quad(const Sum& sum, index_t at, const Sumin* e, Y* y, index_t count) const noexcept {
         const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             const index_t first = v * L::width(), left = count - first;
-            // A panel rounds its channels up, with lanes of one to more vectors than they are.
-            const bool is_filler = L::width() == 1 && left < 1;
-            return scaled(sum(v), channels(at + first), e + (adds && !is_filler ? first : 0),
-                          v + 1 < Vectors || left > L::width() || is_filler ? L::width() : left);
+            return scaled(sum(v), channels(at + first), e + (adds ? first : 0),
+                          v + 1 < Vectors || left > L::width() ? L::width() : left);
         };
         [&]<int... Vector>(std::integer_sequence<int, Vector...>) INTQ_ALWAYS_INLINE_LAMBDA {
             quad_.store(y, count, code(std::integral_constant<int, Vector>{})...);
