@@ -64,8 +64,13 @@ template <class L, class Policy, class Y, class Sumin> class Epilogue {
         constexpr NoQuad(std::int32_t, std::int32_t, std::int32_t) noexcept {}
     };
     template <class Lanes> struct QuadOf { using type = NoQuad; };
+    // Only the last vector of a quad may lack lanes. Vectors of one code fill a panel, of which several may be empty.
     template <class Lanes>
-    requires requires { typename Lanes::CodeQuad; }
+    requires requires {
+        typename Lanes::CodeQuad;
+        requires Lanes::width()
+        > 1;
+    }
     struct QuadOf<Lanes> {
         using type = typename Lanes::CodeQuad;
     };

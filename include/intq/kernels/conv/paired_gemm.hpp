@@ -3,7 +3,7 @@
 // The GEMM skeleton of ISAs without vectors that multiply pairs of int16: convolution and linear on int8.
 // Layer: kernels (docs/design.md section 5).
 //
-// A tile is up to three output pixels by two output channels. The windows of its pixels are staged once, for all
+// A tile is three output pixels by two output channels. The windows of its pixels are staged once, for all
 // channels: nothing else of the input is copied, and there are no taps, no offsets and no padding in the loop.
 #ifndef INTQ_KERNELS_CONV_PAIRED_GEMM_HPP
 #define INTQ_KERNELS_CONV_PAIRED_GEMM_HPP
@@ -32,16 +32,13 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedGemm {
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.packing == Backend::int8_packing && !packed.is_depthwise);
         INTQ_ASSERT(packed.has_sumin == adds);
+        if (detail::is_one_window(packed, *call.geometry)) return run_one(call);
         const index_t pixels = call.geometry->batch * call.geometry->out_pixels();
         for (index_t group = 0; group < packed.groups; ++group) {
             detail::PairedStager<Backend> stager(call, group, call.workspace);
-            if (pixels == 1) {
-                run_tile<1>(call, stager, group, 0, 1);
-                continue;
-            }
             for (index_t pixel = 0; pixel < pixels; pixel += Tile::rows)
-                run_tile<Tile::rows>(call, stager, group, pixel,
-                                     pixels - pixel < Tile::rows ? pixels - pixel : index_t{Tile::rows});
+                run_tile(call, stager, group, pixel,
+                         pixels - pixel < Tile::rows ? pixels - pixel : index_t{Tile::rows});
         }
     }
 
@@ -55,28 +52,35 @@ private:
         Tile::template store_panels<true>(panels);
     };
 
+    static INTQ_NEVER_INLINE void run_one(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        auto* const x = reinterpret_cast<std::int32_t*>(call.workspace);
+        const index_t line = call.geometry->in.width * packed.in_channels * packed.window.dilation.height;
+        detail::PairedWords<Backend, 1> words(x, packed.input_zero_point);
+        for (index_t ky = 0; ky < packed.window.kernel.height; ++ky)
+            words.copy(static_cast<const std::int8_t*>(call.x) + ky * line,
+                       packed.window.kernel.width * packed.in_channels);
+        run_any<1>(packed, x, weights_of(packed, 0), 0, packed.out_channels, static_cast<const Sumin*>(call.sumin),
+                   static_cast<Y*>(call.y), 1);
+    }
+
     /// The first `count` pixels of a tile by all channels of a group. Rows behind them are whatever the workspace
     /// holds: nothing of their sums is stored.
-    template <int Rows>
     static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, index_t group,
                                            index_t pixel, index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        const std::int32_t* const x = stager.template tile<Rows>(count);
+        const std::int32_t* const x = stager.template tile<Tile::rows>(count);
         const index_t at = pixel * packed.out_channels + group * packed.group_outputs();
         Y* const y = static_cast<Y*>(call.y) + at;
         const Sumin* const e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
-        const index_t first = group * packed.group_stride;
+        const index_t first = group * packed.group_stride, end = first + packed.group_outputs();
         index_t done = 0;
-        if constexpr (has_short && has_panels && Rows == Tile::rows)
-            if (packed.scaled_is_small && count == Rows)
+        if constexpr (has_short && has_panels)
+            if (packed.scaled_is_small && count == Tile::rows)
                 done = store_panels(packed, x, weights_of(packed, group), first, y);
-        if (done == packed.group_outputs()) return;
-        const std::int8_t* const w = weights_of(packed, group) + done * packed.column_size();
-        const index_t end = first + packed.group_outputs();
-        if constexpr (Rows == 1)
-            run_any<Rows>(packed, x, w, first + done, end, e, y + done, count);
-        else
-            run_rest(packed, x, w, first + done, end, e + (adds ? done : 0), y + done, count);
+        if (first + done < end)
+            run_rest(packed, x, weights_of(packed, group) + done * packed.column_size(), first + done, end,
+                     e + (adds ? done : 0), y + done, count);
     }
 
     static INTQ_ALWAYS_INLINE const std::int8_t* weights_of(const PackedConv2d& packed, index_t group) noexcept {

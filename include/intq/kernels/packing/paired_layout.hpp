@@ -14,10 +14,16 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// Bytes of a tile of paired activations, which is whole where there is more than one pixel.
+/// Whether a layer has one pixel, whose window is runs of whole words in the image, as a linear layer's.
+constexpr bool is_one_window(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    const Window2d& window = packed.window;
+    return geometry.batch == 1 && geometry.out_pixels() == 1 && packed.groups == 1 && !pads(window) &&
+           window.dilation.width == 1 && window.kernel.width * packed.in_channels % 4 == 0;
+}
+
+/// Bytes of a tile of paired activations.
 constexpr index_t paired_words_bytes(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
-    const bool is_one = geometry.batch == 1 && geometry.out_pixels() == 1;
-    return (is_one ? 1 : simd::paired_rows) * packed.column_size() * 2;
+    return (is_one_window(packed, geometry) ? 1 : simd::paired_rows) * packed.column_size() * 2;
 }
 
 /// The same with the bytes of a window, which are gathered where its parts are no whole words.
