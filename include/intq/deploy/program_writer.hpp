@@ -27,7 +27,7 @@ inline namespace INTQ_HOSTED_ABI {
 struct GoldenRecord {
     index_t count = 0;
     index_t patterns = 0;
-    std::vector<std::byte> inputs, outputs;  // [image][tensor]
+    std::vector<std::byte> inputs, outputs;  // [image][tensor], little-endian
     std::vector<std::uint32_t> checks;       // [run][instruction], patterns last
 
     /// Of this object's memory.
@@ -63,10 +63,9 @@ GoldenRecord copy_golden_runs(const runtime::GoldenRuns& golden, const runtime::
 ///
 /// @param table   the kernels that the program was packed for
 /// @param golden  of record_golden_runs(), or empty; repeated here where the kernels run here
-/// @throws Error  for a program that check_program() refuses, golden runs of another program, and on a machine that is
-///                not little-endian
+/// @throws Error  for a program that check_program() refuses, and golden runs of another program
 ///
-/// Result   the same program produces the same bytes
+/// Result   the same program produces the same bytes on every machine
 std::vector<std::byte> serialize_program(const runtime::Program& program, const kernels::KernelTable& table,
                                          const GoldenRecord& golden = {});
 
@@ -117,7 +116,9 @@ struct FileParts {
     void real(float value) { number(std::bit_cast<std::uint32_t>(value)); }
     void string(const char* text);
     /// The place of an array, which is stored once however often it is passed.
-    void array(const void* data, index_t bytes);
+    ///
+    /// @param size  bytes of a number of it
+    void array(const void* data, index_t count, index_t size);
     void field(const kernels::ParamField& field);
     void tensor(const runtime::ProgramTensor& tensor);
     void instruction(const runtime::Instruction& instruction, const kernels::ParamContext& context);
@@ -142,13 +143,21 @@ INTQ_INLINE void FileParts::string(const char* text) {
     number(static_cast<std::int64_t>(place->second));
 }
 
-INTQ_INLINE void FileParts::array(const void* data, index_t bytes) {
-    const std::string_view text(static_cast<const char*>(data), static_cast<std::size_t>(bytes));
+/// The little-endian bytes of numbers.
+INTQ_INLINE std::string file_bytes(const void* data, index_t count, index_t size) {
+    std::string text(static_cast<std::size_t>(count * size), '\0');
+    copy_little_endian(text.data(), data, count, size);
+    return text;
+}
+
+INTQ_INLINE void FileParts::array(const void* data, index_t count, index_t size) {
+    const std::string text = file_bytes(data, count, size);
+    const auto bytes = static_cast<index_t>(text.size());
     auto place = array_places_.find(text);
     if (place == array_places_.end()) {
         const auto at = round_up(static_cast<index_t>(constants.size()), buffer_alignment);
         constants.resize(static_cast<std::size_t>(at + bytes));
-        if (bytes > 0) std::memcpy(constants.data() + at, data, static_cast<std::size_t>(bytes));
+        if (bytes > 0) std::memcpy(constants.data() + at, text.data(), text.size());
         place = array_places_.emplace(text, static_cast<std::size_t>(at)).first;
     }
     number(static_cast<std::int64_t>(place->second));
@@ -185,7 +194,7 @@ INTQ_INLINE std::int64_t element_of(const void* data, kernels::ParamType type, i
 
 INTQ_INLINE void FileParts::field(const kernels::ParamField& field) {
     if (field.memory != nullptr) {
-        if (field.count > 0) array(*field.memory, field.count * size_of(field.type));
+        if (field.count > 0) array(*field.memory, field.count, size_of(field.type));
         return;
     }
     for (index_t i = 0; i < field.count; ++i) number(element_of(field.data, field.type, i));
@@ -212,7 +221,7 @@ INTQ_INLINE void FileParts::tensor(const runtime::ProgramTensor& tensor) {
     std::vector<float> scales;
     for (index_t c = 0; c < q.count(); ++c) scales.push_back(q.scale(c));
     number(q.count());
-    array(scales.data(), q.count() * index_t{sizeof(float)});
+    array(scales.data(), q.count(), index_t{sizeof(float)});
 }
 
 INTQ_INLINE void FileParts::instruction(const runtime::Instruction& instruction, const kernels::ParamContext& context) {
@@ -277,9 +286,9 @@ INTQ_INLINE void put_golden(FileParts& parts, const runtime::Program& program, c
     parts.number(golden.count);
     parts.number(golden.patterns);
     if (checked_runs == 0) return;
-    parts.array(golden.inputs.data(), static_cast<index_t>(golden.inputs.size()));
-    parts.array(golden.outputs.data(), static_cast<index_t>(golden.outputs.size()));
-    parts.array(golden.checks.data(), static_cast<index_t>(golden.checks.size() * sizeof(std::uint32_t)));
+    parts.array(golden.inputs.data(), static_cast<index_t>(golden.inputs.size()), 1);
+    parts.array(golden.outputs.data(), static_cast<index_t>(golden.outputs.size()), 1);
+    parts.array(golden.checks.data(), static_cast<index_t>(golden.checks.size()), sizeof(std::uint32_t));
 }
 
 INTQ_INLINE std::vector<std::byte> join_parts(const FileParts& parts) {
@@ -296,12 +305,16 @@ INTQ_INLINE std::vector<std::byte> join_parts(const FileParts& parts) {
     const auto put = [&](std::size_t at, const void* from, std::size_t bytes) {
         if (bytes > 0) std::memcpy(file.data() + at, from, bytes);
     };
-    put(0, &header, sizeof header);
+    const auto put_header = [&] {
+        const runtime::ProgramFileHeader in_file = runtime::in_other_order(header);
+        put(0, &in_file, sizeof in_file);
+    };
+    put_header();
     put(sizeof header, parts.numbers.data(), parts.numbers.size());
     put(strings_at, parts.strings.data(), parts.strings.size());
     put(constants_at, parts.constants.data(), parts.constants.size());
     header.checksum = crc32(std::span<const std::byte>(file).subspan(runtime::checksummed_from));
-    put(0, &header, sizeof header);
+    put_header();
     return file;
 }
 
@@ -338,9 +351,11 @@ INTQ_INLINE GoldenRecord record_golden_runs(const runtime::Program& program, con
                                             std::span<const Tensor> inputs, index_t patterns) {
     program::require_kernels(table);
     const std::vector<Tensor> rows = inputs.empty() ? std::vector<Tensor>() : detail::rows_of(program, inputs);
-    const auto append = [](std::vector<std::byte>& to, const void* from, index_t bytes) {
-        const auto* const first = static_cast<const std::byte*>(from);
-        to.insert(to.end(), first, first + bytes);
+    const auto append = [&](std::vector<std::byte>& to, std::int32_t tensor, const void* from) {
+        const runtime::ProgramTensor& numbers = program.tensor(tensor);
+        const std::string bytes = detail::file_bytes(from, numbers.elements_per_image(), size_of(numbers.dtype));
+        const auto* const first = reinterpret_cast<const std::byte*>(bytes.data());
+        to.insert(to.end(), first, first + bytes.size());
     };
     const auto bytes_of = [&](std::int32_t tensor) { return program.tensor(tensor).bytes() / program.max_batch; };
     if (patterns < 0 || patterns > most_patterns)
@@ -357,11 +372,11 @@ INTQ_INLINE GoldenRecord record_golden_runs(const runtime::Program& program, con
     for (index_t run = 0; run < golden.count; ++run) {
         const std::size_t first = golden.inputs.size();
         for (std::size_t i = 0; i < rows.size(); ++i)
-            append(golden.inputs, rows[i].data() + run * bytes_of(program.inputs[i]), bytes_of(program.inputs[i]));
+            append(golden.inputs, program.inputs[i], rows[i].data() + run * bytes_of(program.inputs[i]));
         runtime::write_inputs(program, arena.data(), golden.inputs.data() + first);
         record(-1);
         for (const std::int32_t output : program.outputs)
-            append(golden.outputs, runtime::tensor_data(program, arena.data(), output), bytes_of(output));
+            append(golden.outputs, output, runtime::tensor_data(program, arena.data(), output));
     }
     for (index_t pattern = 0; pattern < patterns; ++pattern) record(pattern);
     return golden;
@@ -382,8 +397,6 @@ INTQ_INLINE GoldenRecord copy_golden_runs(const runtime::GoldenRuns& golden, con
 
 INTQ_INLINE std::vector<std::byte> serialize_program(const runtime::Program& program, const kernels::KernelTable& table,
                                                      const GoldenRecord& golden) {
-    if constexpr (std::endian::native != std::endian::little)
-        throw Error("program files are written on little-endian machines alone");
     throw_if_failed(runtime::check_program(program, table), "the program to write");
     detail::FileParts parts;
     detail::put_tables(parts, program, table);

@@ -7,7 +7,6 @@
 #ifndef INTQ_RUNTIME_LOAD_PROGRAM_HPP
 #define INTQ_RUNTIME_LOAD_PROGRAM_HPP
 
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -17,16 +16,10 @@
 #include "intq/runtime/check.hpp"
 #include "intq/runtime/number_reader.hpp"
 #include "intq/runtime/program_file.hpp"
+#include "intq/runtime/program_file_parts.hpp"
 
 namespace intq::runtime {
 inline namespace INTQ_CORE_ABI {
-
-/// The parts of a program file; see docs/program_format.md.
-struct ProgramFileParts {
-    std::span<const std::byte> numbers{};
-    std::span<const std::byte> strings{};  // ends in a zero byte
-    std::span<const std::byte> constants{};
-};
 
 /// The target and backend that a program file was made for.
 struct ProgramFileNames {
@@ -41,43 +34,6 @@ namespace intq::runtime {
 inline namespace INTQ_ABI {
 
 namespace detail {
-
-constexpr Status corrupt_file(Field field, std::int64_t given = 0, std::int64_t expected = 0) noexcept {
-    return corrupt(OpKind::program, field, given, expected);
-}
-
-/// The parts of a file, by its header; the checksum is not computed.
-inline Result<ProgramFileParts> split_file(std::span<const std::byte> file) noexcept {
-    if constexpr (std::endian::native != std::endian::little)
-        return Status{StatusCode::unsupported, OpKind::program, Field::file, 0, 0};
-    ProgramFileHeader header{};
-    const auto given = static_cast<std::int64_t>(file.size());
-    if (file.size() < sizeof header) return corrupt_file(Field::file, given, sizeof header);
-    std::memcpy(&header, file.data(), sizeof header);
-    if (header.magic != program_file_magic) return corrupt_file(Field::magic);
-    if (header.version != program_file_version)
-        return Status{StatusCode::unsupported, OpKind::program, Field::version, header.version, program_file_version};
-    if (header.file_bytes != file.size()) return corrupt_file(Field::file, given, std::int64_t(header.file_bytes));
-    if (header.reserved != 0) return corrupt_file(Field::file);
-    // Each is at most the rest, so no sum here can overflow.
-    const std::uint64_t behind = file.size() - sizeof header;
-    const bool fits = header.numbers_bytes <= behind && header.strings_bytes >= 1 &&
-                      header.strings_bytes <= behind - header.numbers_bytes &&
-                      header.constants_at % buffer_alignment == 0 && header.constants_at <= file.size() &&
-                      header.constants_at >= sizeof header + header.numbers_bytes + header.strings_bytes &&
-                      header.constants_bytes == file.size() - header.constants_at;
-    if (!fits) return corrupt_file(Field::file);
-    ProgramFileParts parts;
-    const auto numbers = static_cast<std::size_t>(header.numbers_bytes);
-    parts.numbers = file.subspan(sizeof header, numbers);
-    parts.strings = file.subspan(sizeof header + numbers, static_cast<std::size_t>(header.strings_bytes));
-    parts.constants = file.subspan(static_cast<std::size_t>(header.constants_at));
-    if (parts.strings.back() != std::byte{0}) return corrupt_file(Field::file);
-    if (!is_aligned(file.data()))
-        return Status{StatusCode::misaligned, OpKind::program, Field::file, misalignment(file.data()),
-                      buffer_alignment};
-    return parts;
-}
 
 /// Reads the numbers of a file: with a cursor without memory it only counts, so that one function both sizes and
 /// places the tables.
@@ -120,7 +76,7 @@ public:
             if (const Status status = read_instruction(instruction); !status) return status;
             place(instruction_table, i, instruction);
         }
-        read_golden(loaded.golden);
+        read_golden(loaded.golden, static_cast<index_t>(instructions));
         if (const Status status = verdict(); !status) return status;
         if (!numbers_.is_at_end()) return corrupt_file(Field::file);
         if (tensor_table != nullptr) program.tensors = {tensor_table, static_cast<std::size_t>(tensors)};
@@ -155,6 +111,14 @@ private:
         if (at % buffer_alignment == 0 && count <= (total - at) / bytes) return parts_.constants.data() + at;
         has_failed_ = true;
         return nullptr;
+    }
+    /// Numbers of the constants as this machine orders their bytes: in the file, or a copy in memory.
+    const void* in_native_order(const std::byte* numbers, index_t count, index_t size) noexcept {
+        if (is_little_endian || numbers == nullptr || size == 1) return numbers;
+        auto* const copy = memory_.take<std::byte>(count * size);
+        if (copy == nullptr) return numbers;  // only counts
+        copy_little_endian(copy, numbers, count, size);
+        return copy;
     }
 
     template <std::size_t Count>
@@ -193,7 +157,8 @@ private:
             return tensor;
         }
         const index_t count = size();
-        const auto* const scales = reinterpret_cast<const float*>(constants(count, sizeof(float)));
+        const auto* const scales =
+            static_cast<const float*>(in_native_order(constants(count, sizeof(float)), count, sizeof(float)));
         if (scales == nullptr) return tensor;
         tensor.qparams = QParams::per_channel({scales, static_cast<std::size_t>(count)}, {}, axis, lowest, highest);
         return tensor;
@@ -249,7 +214,9 @@ private:
     static void read_field(void* context, const kernels::ParamField& field) {
         auto& self = *static_cast<TableReader*>(context);
         if (field.memory != nullptr) {
-            *field.memory = field.count == 0 ? nullptr : self.constants(field.count, size_of(field.type));
+            const index_t size = size_of(field.type);
+            *field.memory =
+                field.count == 0 ? nullptr : self.in_native_order(self.constants(field.count, size), field.count, size);
             return;
         }
         auto* const to = static_cast<std::byte*>(field.data);
@@ -280,8 +247,8 @@ private:
         }
     }
 
-    /// Only places: their sizes are known once the program is checked.
-    void read_golden(GoldenRuns& golden) noexcept {
+    /// Only places: the sizes of images are known once the program is checked.
+    void read_golden(GoldenRuns& golden, index_t instructions) noexcept {
         // Each run has checksums among the constants.
         const auto most = static_cast<std::int64_t>(parts_.constants.size());
         golden.count = static_cast<index_t>(numbers_.number(0, most));
@@ -289,7 +256,13 @@ private:
         if (golden.runs() == 0) return;
         golden.inputs = constants(0, 1);
         golden.outputs = constants(0, 1);
-        golden.checks = reinterpret_cast<const std::uint32_t*>(constants(0, 1));
+        const std::byte* const checks = constants(0, 1);
+        // A file has runs without checks where its program has no instructions.
+        const index_t left = checks == nullptr ? 0 : parts_.constants.data() + parts_.constants.size() - checks;
+        const index_t bytes_of_a_run = instructions * index_t{sizeof(std::uint32_t)};
+        if (bytes_of_a_run > 0 && golden.runs() > left / bytes_of_a_run) has_failed_ = true;
+        const index_t count = has_failed_ ? 0 : golden.runs() * instructions;
+        golden.checks = static_cast<const std::uint32_t*>(in_native_order(checks, count, sizeof(std::uint32_t)));
     }
 
     const ProgramFileParts& parts_;
@@ -313,7 +286,7 @@ inline index_t image_bytes(const Program& program, std::span<const std::int32_t>
 
 namespace detail {
 
-/// Whether the golden runs of a checked program lie in its file.
+/// Whether the images of the golden runs of a checked program, and their outputs, lie in its file.
 inline Status check_golden(const Program& program, std::span<const std::byte> constants, GoldenRuns& golden) noexcept {
     if (golden.runs() == 0) return {};
     golden.input_bytes = image_bytes(program, program.inputs);
@@ -324,9 +297,7 @@ inline Status check_golden(const Program& program, std::span<const std::byte> co
         return corrupt_file(Field::file);
     };
     if (const Status status = check_runs(golden.inputs, golden.count, golden.input_bytes); !status) return status;
-    if (const Status status = check_runs(golden.outputs, golden.count, golden.output_bytes); !status) return status;
-    return check_runs(golden.checks, golden.runs(),
-                      static_cast<index_t>(program.instructions.size() * sizeof(std::uint32_t)));
+    return check_runs(golden.outputs, golden.count, golden.output_bytes);
 }
 
 }  // namespace detail
@@ -364,17 +335,17 @@ inline Result<index_t> program_tables_size(std::span<const std::byte> file,
 /// @param table   the kernels that will run it
 /// @param memory  program_tables_size() bytes at buffer_alignment, for the tables
 /// @return the program, which execute() may run; corrupt, also where the checksum differs; unsupported: another
-///         version, byte order, operator, target (multiplier) or packing (layout); misaligned; buffer_too_small of
+///         version, operator, target (multiplier) or packing (layout); misaligned; buffer_too_small of
 ///         workspace; the errors of check_program()
 ///
-/// Memory   only `memory`; constants and names stay in the file
+/// Memory   only `memory`; constants and names stay in the file, on a big-endian machine constants of a byte alone
 /// Cost     O(bytes), and check_program()'s
 inline Result<LoadedProgram> load_program(std::span<const std::byte> file, const kernels::KernelTable& table,
                                           Workspace memory) noexcept {
     const Result<ProgramFileParts> parts = detail::split_file(file);
     if (!parts) return parts.status();
     std::uint32_t expected = 0;
-    std::memcpy(&expected, file.data() + offsetof(ProgramFileHeader, checksum), sizeof expected);
+    copy_little_endian(&expected, file.data() + offsetof(ProgramFileHeader, checksum), 1, sizeof expected);
     if (const std::uint32_t given = crc32(file.subspan(checksummed_from)); given != expected)
         return detail::corrupt_file(Field::checksum, given, expected);
     const Result<index_t> needed = program_tables_size(file, table);

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "intq/arith/target.hpp"
+#include "intq/core/byte_order.hpp"
 #include "intq/core/workspace.hpp"
 #include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/program.hpp"
@@ -35,6 +36,17 @@ struct ProgramFileHeader {
     std::uint64_t reserved = 0;
 };
 static_assert(sizeof(ProgramFileHeader) == 64, "the header of a program file has no gaps");
+
+/// The header with numbers of the order of this machine, of the header as a file has it; and back.
+inline ProgramFileHeader in_other_order(ProgramFileHeader header) noexcept {
+    header.version = little_endian(header.version);
+    header.checksum = little_endian(header.checksum);
+    for (std::uint64_t* const number : {&header.file_bytes, &header.numbers_bytes, &header.strings_bytes,
+                                        &header.constants_at, &header.constants_bytes, &header.reserved})
+        *number = little_endian(*number);
+    return header;
+}
+
 /// Added to the number of a tensor's layout where bounds of its codes were stated.
 inline constexpr std::uint8_t stated_bounds_bit = 4;
 /// Start of the bytes that the checksum covers.

@@ -27,30 +27,37 @@ struct Difference {
 namespace intq::runtime {
 inline namespace INTQ_ABI {
 
-/// The checksum of one image of an output.
+/// The checksum of one image of an output, of little-endian numbers.
 inline std::uint32_t output_check(const ProgramTensor& tensor, const void* output) noexcept {
-    const index_t bytes = tensor.elements_per_image() * size_of(tensor.dtype);
-    return crc32({static_cast<const std::byte*>(output), static_cast<std::size_t>(bytes)});
+    const index_t count = tensor.elements_per_image(), size = size_of(tensor.dtype);
+    const auto* const bytes = static_cast<const std::byte*>(output);
+    if (is_little_endian || size == 1) return crc32({bytes, static_cast<std::size_t>(count * size)});
+    std::uint32_t sum = 0;
+    for (index_t i = 0; i < count; ++i) {
+        std::byte number[8];
+        copy_little_endian(number, bytes + i * size, 1, size);
+        sum = crc32({number, static_cast<std::size_t>(size)}, sum);
+    }
+    return sum;
 }
 
-/// Copies the inputs of one image, one behind the other, to their places in an arena.
+/// Copies the inputs of one image, one behind the other and little-endian, to their places in an arena.
 ///
 /// @param given  receives a pointer to each input; not written where null
 inline void write_inputs(const Program& program, std::byte* arena, const std::byte* inputs,
                          const void** given = nullptr) noexcept {
     for (const std::int32_t index : program.inputs) {
         const ProgramTensor& tensor = program.tensor(index);
-        const index_t bytes = tensor.elements_per_image() * size_of(tensor.dtype);
+        const index_t count = tensor.elements_per_image(), size = size_of(tensor.dtype);
         if (given != nullptr) *given++ = inputs;
-        if (!tensor.is_given())
-            std::memcpy(tensor_data(program, arena, index), inputs, static_cast<std::size_t>(bytes));
-        inputs += bytes;
+        if (!tensor.is_given()) copy_little_endian(tensor_data(program, arena, index), inputs, count, size);
+        inputs += count * size;
     }
 }
 
 namespace detail {
 
-/// Of the numbers of a pattern; little-endian bytes of a code are those of its int32.
+/// Of the numbers of a pattern; the bytes of a code are the low ones of its int32.
 struct PatternRange {
     std::int32_t lowest;
     std::uint32_t count;  // at most 2^16
@@ -74,7 +81,7 @@ inline bool reads_given(const Program& program, const Instruction& instruction) 
 }
 
 /// Fills the operands of an instruction in the arena, of one image each, with its pattern: codes over the whole range
-/// of their type, floats from -1 to 1. All machines write the same bytes.
+/// of their type, floats from -1 to 1. All machines write the same numbers.
 ///
 /// @param pattern  which of the patterns, from 0
 inline void write_pattern(const Program& program, std::byte* arena, index_t instruction, index_t pattern) noexcept {
@@ -89,8 +96,10 @@ inline void write_pattern(const Program& program, std::byte* arena, index_t inst
             state = state * 1664525u + 1013904223u;
             const std::int32_t code = range.lowest + static_cast<std::int32_t>(((state >> 16) * range.count) >> 16);
             const float real = static_cast<float>(code) * 0x1p-15f;
-            std::memcpy(to, tensor.dtype == DType::float32 ? static_cast<const void*>(&real) : &code,
-                        static_cast<std::size_t>(size_of(tensor.dtype)));
+            const auto size = static_cast<std::size_t>(size_of(tensor.dtype));
+            const auto* const low_bytes =
+                reinterpret_cast<const std::byte*>(&code) + (is_little_endian ? 0 : sizeof code - size);
+            std::memcpy(to, tensor.dtype == DType::float32 ? static_cast<const void*>(&real) : low_bytes, size);
         }
     }
 }

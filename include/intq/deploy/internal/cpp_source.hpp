@@ -205,13 +205,13 @@ INTQ_INLINE std::string quoted(std::string_view text) {
 }
 
 INTQ_INLINE std::string SourceWriter::array(const void* data, kernels::ParamType type, index_t count) {
-    const index_t bytes = count * size_of(type);
-    std::string key = type_of(type) + std::string(static_cast<const char*>(data), static_cast<std::size_t>(bytes));
+    const std::string bytes = file_bytes(data, count, size_of(type));
+    std::string key = type_of(type) + bytes;
     const auto [place, is_new] = names_.try_emplace(std::move(key), "c" + std::to_string(names_.size()));
     if (is_new) {
         text_ += "alignas(8) inline constexpr " + std::string(type_of(type)) + " " + place->second +
                  "[] = " + list_of(data, type, count) + ";\n";
-        count_in(place->second, data, bytes);
+        count_in(place->second, bytes.data(), static_cast<index_t>(bytes.size()));
     }
     return place->second;
 }
@@ -326,7 +326,7 @@ INTQ_INLINE std::string SourceWriter::taps(const void* data, index_t count) {
         text_ += (i % 4 == 0 ? "\n    {" : " {") + number(0) + ", " + number(1) + ", " + number(2) + "},";
     }
     text_ += "};\n";
-    count_in(name, data, count * 12);
+    count_in(name, file_bytes(data, 3 * count, sizeof(std::int32_t)).data(), count * 12);
     return name;
 }
 }  // namespace detail
