@@ -43,13 +43,13 @@ void write_model(const Model& model, const std::filesystem::path& path, const Wr
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_write)
 
-#    include <bit>
 #    include <span>
 #    include <string>
 #    include <string_view>
 #    include <utility>
 #    include <variant>
 
+#    include "intq/core/byte_order.hpp"
 #    include "intq/core/dtype.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -202,9 +202,6 @@ private:
 
     /// @param may_be_external  of an initializer
     std::string tensor(const FileTensor& tensor, bool may_be_external) {
-        static_assert(
-            std::endian::native == std::endian::little,
-            "ONNX stores raw_data little-endian and this writer copies it; swap the bytes here for a big-endian host");
         const std::string what = "the tensor " + in_quotes(tensor.name);
         std::string result;
         protozero::pbf_writer fields(result);
@@ -218,7 +215,14 @@ private:
             throw Error(what + " has " + std::to_string(tensor.data.size()) + " bytes, its dims " +
                         describe_shape(tensor.dims) + " need " + std::to_string(bytes));
         if (!tensor.name.empty()) fields.add_string(8, tensor.name);
-        const std::string_view data(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+        std::string_view data(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+        std::string little_endian;  // of a machine that is not
+        if constexpr (!is_little_endian) {
+            const auto element = static_cast<index_t>(size_of(tensor.dtype));
+            little_endian.resize(data.size());
+            copy_little_endian(little_endian.data(), data.data(), static_cast<index_t>(data.size()) / element, element);
+            data = little_endian;
+        }
         if (may_be_external && external_.takes(tensor)) {
             write_external(fields, data);
         } else {

@@ -60,12 +60,12 @@ FileTensor to_tensor_checked(const RawTensor& raw, ExternalData& external);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_read)
 
-#    include <bit>
 #    include <cstring>
 #    include <iterator>
 #    include <span>
 #    include <type_traits>
 
+#    include "intq/core/byte_order.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 
@@ -125,15 +125,21 @@ std::vector<std::byte> convert_values(const std::vector<Source>& values, std::si
     return bytes;
 }
 
+/// The elements of raw_data and of external files are little-endian.
+INTQ_INLINE std::vector<std::byte> in_native_order(std::vector<std::byte> bytes, std::size_t element) {
+    if (is_little_endian || bytes.empty()) return bytes;
+    std::vector<std::byte> result(bytes.size());
+    copy_little_endian(result.data(), bytes.data(), static_cast<index_t>(bytes.size() / element),
+                       static_cast<index_t>(element));
+    return result;
+}
+
 INTQ_INLINE std::vector<std::byte> copy_raw_data(std::string_view raw, std::size_t count, std::size_t element) {
-    static_assert(
-        std::endian::native == std::endian::little,
-        "ONNX stores raw_data little-endian and this reader copies it; swap the bytes here for a big-endian host");
     if (raw.size() != count * element)
         throw Error("raw_data has " + std::to_string(raw.size()) + " bytes, the dims need " +
                     std::to_string(count * element));
     const auto bytes = std::as_bytes(std::span(raw.data(), raw.size()));
-    return {bytes.begin(), bytes.end()};
+    return in_native_order({bytes.begin(), bytes.end()}, element);
 }
 
 INTQ_INLINE std::vector<std::byte> data_of(const RawTensor& raw, DType dtype, ExternalData& external) {
@@ -142,8 +148,9 @@ INTQ_INLINE std::vector<std::byte> data_of(const RawTensor& raw, DType dtype, Ex
                         int{!raw.int64_data.empty()} + int{!raw.double_data.empty()} + int{!raw.uint64_data.empty()};
     const bool is_external = raw.location == external_location;
     if (sources > 1 || (sources > 0 && is_external)) throw Error("it holds data in two fields");
-    if (is_external) return external.read(raw.external_data, count * static_cast<std::size_t>(size_of(dtype)));
-    if (raw.raw_data) return copy_raw_data(*raw.raw_data, count, static_cast<std::size_t>(size_of(dtype)));
+    const auto element = static_cast<std::size_t>(size_of(dtype));
+    if (is_external) return in_native_order(external.read(raw.external_data, count * element), element);
+    if (raw.raw_data) return copy_raw_data(*raw.raw_data, count, element);
     switch (dtype) {
         case DType::float32:
             return convert_values<float>(raw.float_data, count, "float_data");
