@@ -10,6 +10,7 @@
 #include "intq/arith/make_requantize.hpp"
 #include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/packing/packing_rules.hpp"
+#include "intq/kernels/packing/weight_places.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -186,49 +187,29 @@ constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, ind
     return of;
 }
 
-/// The packed weights of a channel of a layer of whole windows: runs of them, each `step` elements from the last.
-template <class Weight> struct WindowColumn {
-    const Weight* first;
-    index_t runs, run, step;
-
-    /// @param at  the padded channel
-    WindowColumn(const PackedConv2d& packed, index_t at) noexcept {
-        first = static_cast<const Weight*>(packed.weights);
-        if (packed.is_depthwise) {
-            runs = 1;
-            run = step = packed.depthwise_weights();
-            first += at * run;
-            return;
+/// The largest magnitude of a channel's sum, whatever codes it reads, from the packed bias and weights.
+template <class Weight> std::int64_t largest_sum(const PackedConv2d& packed, index_t channel) noexcept {
+    const WeightPlaces places(packed, channel);
+    const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[padded_index(packed, channel)];
+    const auto* const weights = static_cast<const Weight*>(packed.weights);
+    std::int64_t low = bias, high = bias;
+    for (index_t tap = 0; tap < packed.taps(); ++tap)
+        for (index_t k = 0; k < packed.group_inputs(); ++k) {
+            const std::int64_t weight = weights[places.at(k, tap)];
+            low += weight * (weight > 0 ? INT8_MIN : INT8_MAX);
+            high += weight * (weight > 0 ? INT8_MAX : INT8_MIN);
         }
-        const index_t columns = packed.packing.columns, channel = at % packed.group_stride;
-        const index_t left = packed.group_stride - channel / columns * columns;
-        run = packed.packing.depth;
-        runs = packed.column_size() / run;
-        step = (left < columns ? left : columns) * run;
-        first += at / packed.group_stride * packed.group_weights() + channel / columns * packed.panel_size() +
-                 channel % columns * run;
-    }
-    /// The largest magnitude of the channel's sum, whatever codes it reads.
-    std::int64_t largest_sum(std::int32_t bias) const noexcept {
-        std::int64_t low = bias, high = bias;
-        for (index_t i = 0; i < runs; ++i)
-            for (const Weight *w = first + i * step, *const end = w + run; w != end; ++w) {
-                low += std::int64_t{*w} * (*w > 0 ? INT8_MIN : INT8_MAX);
-                high += std::int64_t{*w} * (*w > 0 ? INT8_MAX : INT8_MIN);
-            }
-        return high > -low ? high : -low;
-    }
-};
+    return high > -low ? high : -low;
+}
 
-/// Whether the short form of double rounding is exact for each channel of a layer of whole windows.
+/// Whether the short form of double rounding is exact for each channel of a layer of whole windows. Channels that only
+/// fill a panel have no codes.
 template <class Weight> bool sums_are_short(const PackedConv2d& packed) noexcept {
     using Rule = arith::fixed_point<arith::double_rounding>;
-    const index_t channels = packed.padded_outputs();
-    for (index_t at = 0; at < channels; ++at) {
-        if (at % packed.group_stride >= packed.group_outputs() && !packed.is_depthwise) continue;  // only fills a panel
-        const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[at];
-        const std::int64_t largest = WindowColumn<Weight>(packed, at).largest_sum(bias);
-        if (!Rule::is_short(largest, words_at(packed.words, Rule::words, channels, at))) return false;
+    const index_t stride = packed.padded_outputs();
+    for (index_t channel = 0; channel < packed.out_channels; ++channel) {
+        const arith::ChannelWords words = words_at(packed.words, Rule::words, stride, padded_index(packed, channel));
+        if (!Rule::is_short(largest_sum<Weight>(packed, channel), words)) return false;
     }
     return true;
 }

@@ -5,7 +5,6 @@
 #ifndef INTQ_KERNELS_PACKING_WEIGHT_PLACES_HPP
 #define INTQ_KERNELS_PACKING_WEIGHT_PLACES_HPP
 
-#include "intq/kernels/packing/describe_packed.hpp"
 #include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/simd/base/tags.hpp"
 
