@@ -64,6 +64,7 @@ bool passes(const OwnedProgram& program, const kernels::KernelTable& table, cons
 TEST_CASE("a program is packed for every backend as if it had been made for it, and computes the same codes") {
     std::vector<test::BackendTables> backends = program::runnable_tables();
     backends.push_back(test::emulated_dsp_tables());
+    backends.push_back(test::emulated_helium_tables());
     int programs = 0;
     for (const auto& [name, target] : targets()) {
         const kernels::KernelTable& from = scalar(name);
