@@ -35,8 +35,12 @@ template <class Backend, class Policy, class Y, class Sumin> struct WindowDepthw
         const Layout layout(packed.window, *call.geometry);
         if (!layout.slides)
             run_any(call);
+        else if constexpr (INTQ_SMALL)
+            run_windows<0>(call, layout);
+        else if (packed.window.stride.width == 1)
+            run_windows<1>(call, layout);
         else
-            run_windows(call, layout);
+            run_windows<2>(call, layout);
     }
 
 private:
@@ -44,6 +48,8 @@ private:
     static constexpr bool has_short = detail::has_window_codes<Policy, Y, Sumin>();
     using Layout = detail::DepthwiseWindowLayout;
     static_assert(Layout::column_bytes == simd::column_bytes && Layout::group_bytes == simd::group_bytes);
+
+    // The stride is a constant where code need not be small, otherwise 0.
 
     /// Some sets of rows and columns of an image, of up to sixteen channels.
     struct Block {
@@ -53,6 +59,7 @@ private:
         index_t before, inside;  // columns of a set: of the left margin, and of the image
     };
 
+    template <int Stride>
     static INTQ_NEVER_INLINE void run_windows(const ConvCall& call, const Layout& layout) INTQ_NOEXCEPT {
         const Size2d out = call.geometry->out;
         const index_t all = call.packed->out_channels, wide = 2 * layout.groups, high = layout.sets * layout.served;
@@ -61,25 +68,26 @@ private:
             for (block.first = 0; block.first < out.width; block.first += wide) {
                 block.pixels = smaller(wide, out.width - block.first);
                 block.groups = (block.pixels + 1) / 2;
-                stage_margins(call, block);
+                stage_margins<Stride>(call, block);
                 for (block.line = 0; block.line < out.height; block.line += high) {
                     block.sets = (smaller(high, out.height - block.line) + layout.served - 1) / layout.served;
                     for (block.c = 0; block.c < all; block.c += Layout::channels) {
                         block.channels = smaller(Layout::channels, all - block.c);
-                        run_block(call, layout, block);
+                        run_block<Stride>(call, layout, block);
                     }
                 }
             }
     }
 
+    template <int Stride>
     static INTQ_NEVER_INLINE void run_block(const ConvCall& call, const Layout& layout,
                                             const Block& block) INTQ_NOEXCEPT {
-        const index_t stride = call.packed->window.stride.width;
+        const index_t stride = Stride > 0 ? Stride : call.packed->window.stride.width;
         const PackedConv2d& packed = *call.packed;
         auto* const groups = reinterpret_cast<std::int8_t*>(call.workspace) + layout.columns * Layout::column_bytes;
         const auto channels = static_cast<std::int32_t>(block.channels);
         const index_t pitch = block.groups + (layout.pitch - layout.groups);
-        stage(call, block, pitch, groups);
+        stage<Stride>(call, block, pitch, groups);
         const auto* const w = static_cast<const std::int8_t*>(packed.weights) + block.c * packed.depthwise_weights();
         const index_t count = block.sets * pitch - (stride == 1 ? 0 : 1);
         const simd::DepthwiseSums of{groups, w, static_cast<std::int32_t>(count), channels};
@@ -92,14 +100,14 @@ private:
         if constexpr (has_short)
             if (packed.scaled_is_small && block.channels >= 4) {
                 done = block.channels / 4 * 4;
-                store_short(call, block, pitch, sums);
+                store_short<Stride>(call, block, pitch, sums);
             }
-        for (; done < block.channels; ++done) store_channel(call, block, pitch, done, sums);
+        for (; done < block.channels; ++done) store_channel<Stride>(call, block, pitch, done, sums);
     }
 
     /// The columns beside the image, which no channel and no line changes.
-    static void stage_margins(const ConvCall& call, Block& block) noexcept {
-        const index_t stride = call.packed->window.stride.width;
+    template <int Stride> static void stage_margins(const ConvCall& call, Block& block) noexcept {
+        const index_t stride = Stride > 0 ? Stride : call.packed->window.stride.width;
         const index_t left = block.first * stride - call.packed->window.padding.left;
         const index_t columns = stride == 1 ? 2 * block.groups + 2 : 4 * block.groups + 1;
         const index_t room = call.geometry->in.width - left;
@@ -120,9 +128,10 @@ private:
     }
 
     /// The groups of each set, by way of its columns.
+    template <int Stride>
     static INTQ_ALWAYS_INLINE void stage(const ConvCall& call, const Block& block, index_t pitch,
                                          std::int8_t* groups) noexcept {
-        const index_t stride = call.packed->window.stride.width;
+        const index_t stride = Stride > 0 ? Stride : call.packed->window.stride.width;
         const PackedConv2d& packed = *call.packed;
         const Size2d in = call.geometry->in;
         auto* const columns = reinterpret_cast<std::int8_t*>(call.workspace);
@@ -159,9 +168,10 @@ private:
     /// The codes of whole quads of channels, group by group from the last one back. A second column behind the line is
     /// the first one of the next line, which is written later; where none follows, the last group is written by itself,
     /// and its second column, or its second line, before the first and to the same place.
+    template <int Stride>
     static INTQ_NEVER_INLINE void store_short(const ConvCall& call, const Block& block, index_t pitch,
                                               const std::int32_t* sums) noexcept {
-        const index_t stride = call.packed->window.stride.width;
+        const index_t stride = Stride > 0 ? Stride : call.packed->window.stride.width;
         const index_t served = stride == 1 ? 2 : 1;
         const PackedConv2d& packed = *call.packed;
         const Size2d out = call.geometry->out;
@@ -205,9 +215,10 @@ private:
     }
 
     /// The codes of the i-th channel of the block, by any policy.
+    template <int Stride>
     static INTQ_NEVER_INLINE void store_channel(const ConvCall& call, const Block& block, index_t pitch, index_t i,
                                                 const std::int32_t* sums) INTQ_NOEXCEPT {
-        const index_t stride = call.packed->window.stride.width;
+        const index_t stride = Stride > 0 ? Stride : call.packed->window.stride.width;
         const index_t served = stride == 1 ? 2 : 1;
         const PackedConv2d& packed = *call.packed;
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
