@@ -58,16 +58,13 @@ private:
         if constexpr (has_short)
             if (packed.scaled_is_small && staged.layout().served == 2)
                 return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                    if (packed.window.stride.width == 1)
-                        run_short<range.value, 1>(call, staged, c, line, count);
-                    else
-                        run_short<range.value, 2>(call, staged, c, line, count);
+                    run_short<range.value>(call, staged, c, line, count);
                 });
         run_any(call, staged, c, line, count);
     }
 
     /// Windows of 3×3, in the short form of the policy.
-    template <detail::CodeRange Range, int Stride>
+    template <detail::CodeRange Range>
     static INTQ_NEVER_INLINE void run_short(const ConvCall& call, const detail::PairedLines<Backend>& staged, index_t c,
                                             index_t line, index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
@@ -82,7 +79,10 @@ private:
         const auto* const bias = static_cast<const std::int32_t*>(packed.bias);
         for (const index_t first = c, end = c + channels; c < end; ++c, ++y) {
             const detail::ShortCodes<L, Range> codes(packed, c);
-            detail::sum_two_rows<Backend, Stride>(staged.words(c - first), staged.weights_of(c), bias[c], pairs, sums);
+            if (packed.window.stride.width == 1)
+                detail::sum_two_rows<Backend, 1>(staged.words(c - first), staged.weights_of(c), bias[c], pairs, sums);
+            else
+                detail::sum_two_rows<Backend, 2>(staged.words(c - first), staged.weights_of(c), bias[c], pairs, sums);
             detail::store_two_rows<L, Range>(codes, of, count, sums, y);
         }
     }

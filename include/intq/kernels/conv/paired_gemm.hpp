@@ -49,7 +49,7 @@ private:
 
     /// Whether the tile has the codes of whole panels.
     static constexpr bool has_panels = requires(const simd::PairedPanels& panels) {
-        Tile::template store_panels<true>(panels);
+        Tile::template store_panels<detail::CodeRange::any>(panels);
     };
 
     static INTQ_NEVER_INLINE void run_one(const ConvCall& call) INTQ_NOEXCEPT {
@@ -93,15 +93,13 @@ private:
         if (at < end) body(std::integral_constant<int, 1>{}, at);
     }
 
-    /// The whole panels of a group from padded channel `at` on, where the bounds of the codes are those of one
-    /// instruction.
+    /// The whole panels of a group from padded channel `at` on.
     ///
     /// @return the channels that are done
     static INTQ_ALWAYS_INLINE index_t store_panels(const PackedConv2d& packed, const std::int32_t* x,
                                                    const std::int8_t* w, index_t at, std::int8_t* y) noexcept {
         const index_t depth = packed.column_size(), channels = packed.group_outputs() / 2 * 2;
-        const detail::CodeRange range = detail::code_range(packed.codes);
-        if (range == detail::CodeRange::any || channels == 0) return 0;
+        if (channels == 0) return 0;
         const std::int32_t* const multipliers = packed.words + at;
         const simd::PairedPanels panels{x,
                                         x + depth / 2 * Tile::rows,
@@ -113,11 +111,12 @@ private:
                                         packed.codes.zero_point,
                                         w + channels * depth,
                                         w,
-                                        simd::PairedPanels::skipped_of(depth)};
-        if (range == detail::CodeRange::positive)
-            Tile::template store_panels<true>(panels);
-        else
-            Tile::template store_panels<false>(panels);
+                                        simd::PairedPanels::skipped_of(depth),
+                                        packed.codes.lowest,
+                                        packed.codes.highest};
+        detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+            Tile::template store_panels<range.value>(panels);
+        });
         return channels;
     }
 

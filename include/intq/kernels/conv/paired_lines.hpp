@@ -60,12 +60,13 @@ public:
         index_t last = geometry_.out.height - first - 1;  // lines behind the next one
         for (; count > 0; --count, top += at_.served * window.stride.height, to += at_.line, last -= at_.served) {
             const bool is_inside = top >= 0 && top + at_.rows <= geometry_.in.height;
-            if (left >= paired_channels && at_.served == 2 && is_inside) {
+            const bool has_form = !INTQ_SMALL && left >= paired_channels && at_.served == 2;
+            if (has_form && is_inside) {
                 if (window.stride.height == 1)
                     stage_inside(x + top * row_bytes_, to);
                 else
                     stage_five(x + top * row_bytes_, to);
-            } else if (left >= paired_channels && at_.served == 2 && window.stride.height == 1) {
+            } else if (has_form && window.stride.height == 1) {
                 stage_four(row(x, top), row(x, top + 1), row(x, top + 2), row(x, top + 3), to);
             } else {
                 const index_t rows = last > 0 ? at_.rows : window.kernel.height;  // one output line is left

@@ -57,19 +57,28 @@ INTQ_OUT_OF_LINE void store_two_rows(const ShortCodes<L, Range>& given, const Su
                                      const std::int32_t* sums, std::int8_t* y) noexcept {
     const ShortCodes<L, Range> codes = given;
     const index_t step = of.y_step, row = of.width * step, quads = (of.width & ~index_t{1}) * 2, next_sum = of.next_sum;
-    const bool is_odd = (of.width & 1) != 0;
+    [[maybe_unused]] const bool is_odd = (of.width & 1) != 0;
     for (; count > 0; count -= 2, sums += next_sum, y += 2 * row) {
         std::int8_t *upper = y, *lower = count > 1 ? y + row : y;
-        for (const std::int32_t* const end = sums + quads; sums != end;
-             sums += 4, upper += 2 * step, lower += 2 * step) {
-            *lower = codes.code(sums[2]);
-            lower[step] = codes.code(sums[3]);
-            *upper = codes.code(sums[0]);
-            upper[step] = codes.code(sums[1]);
-        }
-        if (is_odd) {
-            *lower = codes.code(sums[2]);
-            *upper = codes.code(sums[0]);
+        if constexpr (INTQ_SMALL) {
+            for (index_t p = 0; p < of.width; ++p, upper += step, lower += step) {
+                const std::int32_t* const at = sums + 2 * p - p % 2;
+                *lower = codes.code(at[2]);
+                *upper = codes.code(at[0]);
+            }
+            sums += quads;
+        } else {
+            for (const std::int32_t* const end = sums + quads; sums != end;
+                 sums += 4, upper += 2 * step, lower += 2 * step) {
+                *lower = codes.code(sums[2]);
+                lower[step] = codes.code(sums[3]);
+                *upper = codes.code(sums[0]);
+                upper[step] = codes.code(sums[1]);
+            }
+            if (is_odd) {
+                *lower = codes.code(sums[2]);
+                *upper = codes.code(sums[0]);
+            }
         }
     }
 }

@@ -14,11 +14,10 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// The bounds of codes that one instruction keeps, and all others.
-enum class CodeRange : std::uint8_t { int8, positive, any };
+using simd::CodeRange;
 
 constexpr CodeRange code_range(const arith::OutputCodes& codes) noexcept {
-    if (codes.highest != INT8_MAX) return CodeRange::any;
+    if (INTQ_SMALL || codes.highest != INT8_MAX) return CodeRange::any;  // fewer loops are linked
     return codes.lowest == INT8_MIN ? CodeRange::int8 : codes.lowest == 0 ? CodeRange::positive : CodeRange::any;
 }
 

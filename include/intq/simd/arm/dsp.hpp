@@ -114,8 +114,8 @@ template <> struct PairedTile<dsp> {
         DspProducts::add<Rows, Columns>(x, w, depth, acc);
     }
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
-    template <bool Positive> static INTQ_ALWAYS_INLINE void store_panels(const PairedPanels& panels) noexcept {
-        DspProducts::store_panels<Positive>(panels);
+    template <CodeRange Range> static INTQ_ALWAYS_INLINE void store_panels(const PairedPanels& panels) noexcept {
+        DspProducts::store_panels<Range>(panels);
     }
 #    endif
 

@@ -96,13 +96,17 @@ struct DspProducts {
 
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
     /// The codes of three rows and of all whole panels, with sums and codes in registers: the four instructions of
-    /// ShortRounding a code, and 30 for the parameters of two channels.
-    ///
-    /// @tparam Positive  the bounds: 0 … 127, or those of int8
-    template <bool Positive> static INTQ_OUT_OF_LINE void store_panels(const PairedPanels& panels) noexcept {
+    /// ShortRounding a code, and 30 for the parameters of two channels; bounds of any range take 13 more.
+    template <CodeRange Range> static INTQ_OUT_OF_LINE void store_panels(const PairedPanels& panels) noexcept {
         register const PairedPanels* pointer asm("r0") = &panels;
         asm volatile(
             "push {r7}\n\t"
+            ".if %c[range] == %c[any]\n\t"
+            "ldrd r1, r2, [r0, #44]\n\t"
+            "bfi r1, r1, #8, #8\n\t"  // for two codes
+            "bfi r2, r2, #8, #8\n\t"
+            "push {r1, r2}\n\t"
+            ".endif\n\t"
             "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r11, r12}\n\t"
             INTQ_DETAIL_DSP_FIND_STEP_("r12")
             "push {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10}\n\t"
@@ -133,7 +137,7 @@ struct DspProducts {
             "smmlar \\sum, \\sum, \\multiplier, \\sum\n\t"
             "add \\sum, \\sum, \\sum, asr #31\n\t"
             "smmlar \\sum, \\sum, \\power, lr\n\t"
-            ".if %c[positive]\n\t"
+            ".if %c[range] == %c[positive]\n\t"
             "usat \\sum, #7, \\sum\n\t"
             ".else\n\t"
             "ssat \\sum, #8, \\sum\n\t"
@@ -150,6 +154,15 @@ struct DspProducts {
             "bfi r1, r4, #8, #8\n\t"
             "bfi r2, r5, #8, #8\n\t"
             "bfi r3, r6, #8, #8\n\t"
+            ".if %c[range] == %c[any]\n\t"
+            "ldrd r0, r7, [sp, #40]\n\t"
+            ".irp codes, r1, r2, r3\n\t"
+            "ssub8 lr, \\codes, r0\n\t"
+            "sel \\codes, \\codes, r0\n\t"
+            "ssub8 lr, r7, \\codes\n\t"
+            "sel \\codes, \\codes, r7\n\t"
+            ".endr\n\t"
+            ".endif\n\t"
             "strh r1, [r9]\n\t"
             "strh r2, [r9, r10]\n\t"
             "strh r3, [r9, r10, lsl #1]\n\t"
@@ -158,10 +171,13 @@ struct DspProducts {
             "str r9, [sp, #20]\n\t"
             "cmp r8, r10\n\t"
             "bne 0b\n\t"
+            ".if %c[range] == %c[any]\n\t"
+            "add sp, #8\n\t"
+            ".endif\n\t"
             "add sp, #40\n\t"
             "pop {r7}"
             : "+r"(pointer)
-            : [positive] "i"(Positive ? 1 : 0)
+            : [range] "i"(Range), [positive] "i"(CodeRange::positive), [any] "i"(CodeRange::any)
             : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
     }
 #    endif

@@ -12,6 +12,10 @@
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
+/// The bounds of codes that one instruction of lanes with ShortRounding keeps, those of int8 and 0 … 127, and all
+/// others.
+enum class CodeRange : std::uint8_t { int8, positive, any };
+
 /// The bounds of codes: those of int8 where the lowest is also the zero point; 0, which is the zero point, to a
 /// highest: of these two no negative number is a code; those of int8; and any.
 enum class Saturation : std::uint8_t { rectified, positive, int8, any };

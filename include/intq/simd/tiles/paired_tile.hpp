@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "intq/simd/base/code_streams.hpp"
 #include "intq/simd/base/primitives.hpp"
 
 namespace intq::simd {
@@ -28,6 +29,7 @@ struct PairedPanels {
     std::int32_t zero_point;
     const std::int8_t *w_end, *w;  // of whole panels: at least one
     std::uint32_t skipped;         // steps of four products that the first pass lacks
+    std::int32_t lowest, highest;  // of the codes; read of CodeRange::any
 
     static constexpr std::uint32_t steps = INTQ_SMALL ? 4 : 8;  // of a pass
     static constexpr std::uint32_t skipped_of(index_t depth) noexcept {
@@ -46,8 +48,8 @@ struct PairedPanels {
 ///                                    where the rows of a tile lie beside each other
 ///     add<Rows, Columns>(const int32_t* x, const int8_t* w, depth, int32_t (&acc)[Rows·Columns])
 ///                                    acc[c·Rows + r] += sum_{k < depth} x[r][k]·w[k][c], depth a multiple of 4
-///     store_panels<Positive>(const PairedPanels&)
-///                                    optional: the codes of dsp_lanes::ShortRounding, in 0 … 127 or in int8
+///     store_panels<CodeRange>(const PairedPanels&)
+///                                    optional: the codes of dsp_lanes::ShortRounding
 ///
 /// For depthwise layers, on words of four channels:
 ///
