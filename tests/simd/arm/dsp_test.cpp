@@ -257,7 +257,7 @@ template <int Rows, int Columns> bool tile_agrees(index_t depth, Draw& draw) {
     for (std::int8_t& code : x) code = any_code(draw);
     for (std::int8_t& code : w) code = any_code(draw);
     for (index_t k = 0; k < depth; k += 4)
-        for (int r = 0; r < Rows; ++r) Tile::stage<Rows>(x.data() + r * depth + k, staged.data() + k / 2 * Rows + r);
+        for (int r = 0; r < Rows; ++r) Tile::stage(x.data() + r * depth + k, staged.data() + k / 2 * Rows + r, Rows);
     std::int32_t acc[Rows * Columns], expected[Rows * Columns];
     for (int i = 0; i < Rows * Columns; ++i) {
         acc[i] = static_cast<std::int32_t>(draw.bits());

@@ -16,6 +16,24 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+namespace detail {
+
+/// sums[c·rows + r] = bias[c] + the products of a panel. One code for all outputs, where code is to be small.
+template <class Backend>
+INTQ_OUT_OF_LINE void sum_panel(int rows, int columns, const std::int32_t* x, const std::int8_t* w, index_t depth,
+                                const std::int32_t* bias, std::int32_t* sums) noexcept {
+    using Tile = simd::PairedTile<Backend>;
+    std::int32_t* to = sums;
+    for (int c = 0; c < columns; ++c)
+        for (int r = 0; r < rows; ++r) *to++ = bias[c];
+    if (columns == 2)
+        rows == 1 ? Tile::template add<1, 2>(x, w, depth, sums) : Tile::template add<Tile::rows, 2>(x, w, depth, sums);
+    else
+        rows == 1 ? Tile::template add<1, 1>(x, w, depth, sums) : Tile::template add<Tile::rows, 1>(x, w, depth, sums);
+}
+
+}  // namespace detail
+
 /// y = epilogue(bias + sum over the window and channels of x·w) for the types of one registry row.
 ///
 /// @tparam Y  public type of the output
@@ -32,18 +50,25 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedGemm {
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.packing == Backend::int8_packing && !packed.is_depthwise);
         INTQ_ASSERT(packed.has_sumin == adds);
-        if (detail::is_one_window(packed, *call.geometry)) return run_one(call);
+        Rows rows{};
+        const bool is_one = detail::is_one_window(packed, *call.geometry);
+        if constexpr (INTQ_SMALL)
+            rows = is_one ? 1 : Tile::rows;
+        else if (is_one)
+            return run_one(call);
         const index_t pixels = call.geometry->batch * call.geometry->out_pixels();
         for (index_t group = 0; group < packed.groups; ++group) {
             detail::PairedStager<Backend> stager(call, group, call.workspace);
             for (index_t pixel = 0; pixel < pixels; pixel += Tile::rows)
-                run_tile(call, stager, group, pixel,
+                run_tile(call, stager, rows, group, pixel,
                          pixels - pixel < Tile::rows ? pixels - pixel : index_t{Tile::rows});
         }
     }
 
 private:
     static_assert(Tile::rows == simd::paired_rows && Tile::columns == 2);
+    using OneRow = std::integral_constant<int, 1>;
+    using Rows = std::conditional_t<INTQ_SMALL, int, std::integral_constant<int, Tile::rows>>;
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
 
@@ -56,20 +81,20 @@ private:
         const PackedConv2d& packed = *call.packed;
         auto* const x = reinterpret_cast<std::int32_t*>(call.workspace);
         const index_t line = call.geometry->in.width * packed.in_channels * packed.window.dilation.height;
-        detail::PairedWords<Backend, 1> words(x, packed.input_zero_point);
+        detail::PairedWords<Backend, OneRow> words(x, {}, packed.input_zero_point);
         for (index_t ky = 0; ky < packed.window.kernel.height; ++ky)
             words.copy(static_cast<const std::int8_t*>(call.x) + ky * line,
                        packed.window.kernel.width * packed.in_channels);
-        run_any<1>(packed, x, weights_of(packed, 0), 0, packed.out_channels, static_cast<const Sumin*>(call.sumin),
-                   static_cast<Y*>(call.y), 1);
+        run_any(OneRow{}, packed, x, weights_of(packed, 0), 0, packed.out_channels,
+                static_cast<const Sumin*>(call.sumin), static_cast<Y*>(call.y), 1);
     }
 
     /// The first `count` pixels of a tile by all channels of a group. Rows behind them are whatever the workspace
     /// holds: nothing of their sums is stored.
-    static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, index_t group,
-                                           index_t pixel, index_t count) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, Rows rows,
+                                           index_t group, index_t pixel, index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        const std::int32_t* const x = stager.template tile<Tile::rows>(count);
+        const std::int32_t* const x = stager.tile(rows, count);
         const index_t at = pixel * packed.out_channels + group * packed.group_outputs();
         Y* const y = static_cast<Y*>(call.y) + at;
         const Sumin* const e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
@@ -79,7 +104,7 @@ private:
             if (packed.scaled_is_small && count == Tile::rows)
                 done = store_panels(packed, x, weights_of(packed, group), first, y);
         if (first + done < end)
-            run_rest(packed, x, weights_of(packed, group) + done * packed.column_size(), first + done, end,
+            run_rest(rows, packed, x, weights_of(packed, group) + done * packed.column_size(), first + done, end,
                      e + (adds ? done : 0), y + done, count);
     }
 
@@ -89,6 +114,10 @@ private:
 
     /// Calls body(columns, at) for the padded channels from `at` to `end`, a panel at a time.
     template <class Body> static INTQ_ALWAYS_INLINE void for_each_panel(index_t at, index_t end, Body&& body) noexcept {
+        if constexpr (INTQ_SMALL) {
+            for (; at < end; at += 2) body(end - at < 2 ? 1 : 2, at);
+            return;
+        }
         for (; at + 1 < end; at += 2) body(std::integral_constant<int, 2>{}, at);
         if (at < end) body(std::integral_constant<int, 1>{}, at);
     }
@@ -121,38 +150,44 @@ private:
     }
 
     /// run_any() out of line, because many layers need it for one tile.
-    static INTQ_OUT_OF_LINE void run_rest(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
-                                          index_t at, index_t end, const Sumin* e, Y* y, index_t count) noexcept {
-        run_any<Tile::rows>(packed, x, w, at, end, e, y, count);
+    static INTQ_OUT_OF_LINE void run_rest(Rows rows, const PackedConv2d& packed, const std::int32_t* x,
+                                          const std::int8_t* w, index_t at, index_t end, const Sumin* e, Y* y,
+                                          index_t count) noexcept {
+        run_any(rows, packed, x, w, at, end, e, y, count);
     }
     /// The padded channels from `at` to `end`, under any policy.
-    template <int Rows>
-    static INTQ_ALWAYS_INLINE void run_any(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
-                                           index_t at, index_t end, const Sumin* e, Y* y, index_t count) noexcept {
+    template <class RowsOf>
+    static INTQ_ALWAYS_INLINE void run_any(RowsOf rows, const PackedConv2d& packed, const std::int32_t* x,
+                                           const std::int8_t* w, index_t at, index_t end, const Sumin* e, Y* y,
+                                           index_t count) noexcept {
         const index_t depth = packed.column_size();
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
         for_each_panel(at, end, [&](auto columns, index_t channel) INTQ_ALWAYS_INLINE_LAMBDA {
-            std::int32_t sums[array_size(Rows * columns.value)];
-            add_columns<Rows, columns.value>(packed, x, w, depth, channel, sums);
-            for (int c = 0; c < columns.value; ++c, ++y, e += adds ? 1 : 0)
-                store_column<Rows>(packed, epilogue, sums + c * Rows, channel + c, e, y, Rows == 1 ? 1 : count);
-            w += depth * columns.value;
+            const auto* const bias = static_cast<const std::int32_t*>(packed.bias) + channel;
+            std::int32_t sums[array_size(Tile::rows * Tile::columns)];
+            if constexpr (INTQ_SMALL)
+                detail::sum_panel<Backend>(rows, columns, x, w, depth, bias, sums);
+            else
+                add_columns<RowsOf::value, columns.value>(x, w, depth, bias, sums);
+            for (int c = 0; c < columns; ++c, ++y, e += adds ? 1 : 0)
+                store_column(rows, packed, epilogue, sums + c * rows, channel + c, e, y, count);
+            w += depth * columns;
         });
     }
     /// The codes of `count` pixels of one channel.
-    template <int Rows>
-    static INTQ_ALWAYS_INLINE void store_column(const PackedConv2d& packed,
+    template <class RowsOf>
+    static INTQ_ALWAYS_INLINE void store_column(RowsOf, const PackedConv2d& packed,
                                                 const Epilogue<L, Policy, Y, Sumin>& epilogue, const std::int32_t* sums,
                                                 index_t at, const Sumin* e, Y* y, index_t count) noexcept {
         const index_t stride = packed.out_channels;
-        if constexpr (has_short) {
+        if constexpr (has_short && !INTQ_SMALL) {
             if (packed.scaled_is_small) {
                 const auto store = [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
                     const detail::ShortCodes<L, range.value> codes(packed, at);
                     for (index_t r = 0; r < count; ++r) y[r * stride] = codes.code(sums[r]);
                 };
                 // The rest of tiles are few codes, which need no code of their own.
-                if constexpr (Rows == 1)
+                if constexpr (std::is_same_v<RowsOf, OneRow>)
                     return detail::with_range(packed.codes, store);
                 else
                     return store(std::integral_constant<detail::CodeRange, detail::CodeRange::any>{});
@@ -163,14 +198,12 @@ private:
             epilogue.store(sums[r], channels, e + (adds ? r * stride : 0), y + r * stride, 1);
     }
 
-    template <int Rows, int Columns>
-    static INTQ_ALWAYS_INLINE void add_columns(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
-                                               index_t depth, index_t at,
-                                               std::int32_t (&sums)[array_size(Rows * Columns)]) noexcept {
-        const auto* const bias = static_cast<const std::int32_t*>(packed.bias) + at;
+    template <int PanelRows, int Columns>
+    static INTQ_ALWAYS_INLINE void add_columns(const std::int32_t* x, const std::int8_t* w, index_t depth,
+                                               const std::int32_t* bias, std::int32_t* sums) noexcept {
         INTQ_UNROLL
-        for (int i = 0; i < Rows * Columns; ++i) sums[i] = bias[i / Rows];
-        Tile::template add<Rows, Columns>(x, w, depth, sums);
+        for (int i = 0; i < PanelRows * Columns; ++i) sums[i] = bias[i / PanelRows];
+        Tile::template add<PanelRows, Columns>(x, w, depth, sums);
     }
 };
 

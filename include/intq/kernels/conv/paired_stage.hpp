@@ -15,30 +15,37 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// Writes the codes of a window, a multiple of four at a time, as words of a tile of `Rows` pixels.
-template <class Backend, int Rows> class PairedWords {
+/// Writes the codes of a window, a multiple of four at a time, as words of a tile.
+///
+/// @tparam Rows  of the tile: an integral constant, or int where one code serves all
+template <class Backend, class Rows> class PairedWords {
     using Tile = simd::PairedTile<Backend>;
 
 public:
     /// @param to    the first word of the pixel's row
     /// @param code  of padding
-    INTQ_ALWAYS_INLINE PairedWords(std::int32_t* to, std::int32_t code) noexcept
-        : to_(to), padding_(static_cast<std::int32_t>(static_cast<std::uint32_t>(code & 0xffff) * 0x10001u)) {}
+    INTQ_ALWAYS_INLINE PairedWords(std::int32_t* to, Rows rows, std::int32_t code) noexcept
+        : to_(to),
+          rows_(rows),
+          padding_(static_cast<std::int32_t>(static_cast<std::uint32_t>(code & 0xffff) * 0x10001u)) {}
 
     INTQ_ALWAYS_INLINE void copy(const std::int8_t* from, index_t count) noexcept {
         const std::int8_t* const end = from + count;
-        for (const std::int8_t* const last = end - count % 16; from != last; from += 16, to_ += 8 * Rows) {
-            INTQ_UNROLL
-            for (int i = 0; i < 4; ++i) Tile::template stage<Rows>(from + 4 * i, to_ + 2 * Rows * i);
+        if constexpr (!INTQ_SMALL) {
+            for (const std::int8_t* const last = end - count % 16; from != last; from += 16, to_ += 8 * rows_) {
+                INTQ_UNROLL
+                for (int i = 0; i < 4; ++i) Tile::stage(from + 4 * i, to_ + 2 * rows_ * i, rows_);
+            }
         }
-        for (; from != end; from += 4, to_ += 2 * Rows) Tile::template stage<Rows>(from, to_);
+        for (; from != end; from += 4, to_ += 2 * rows_) Tile::stage(from, to_, rows_);
     }
     INTQ_ALWAYS_INLINE void fill(index_t count) noexcept {
-        for (std::int32_t* const end = to_ + count / 2 * Rows; to_ != end; to_ += Rows) *to_ = padding_;
+        for (std::int32_t* const end = to_ + count / 2 * rows_; to_ != end; to_ += rows_) *to_ = padding_;
     }
 
 private:
     std::int32_t* to_;
+    [[no_unique_address]] Rows rows_;
     std::int32_t padding_;
 };
 
@@ -67,6 +74,30 @@ private:
     std::int8_t padding_;
 };
 
+/// Writes words or bytes, where code is to be small: one walk over the window serves both.
+template <class Backend> class PairedSink {
+public:
+    INTQ_ALWAYS_INLINE PairedSink(const PairedWords<Backend, int>& words, const PairedBytes& bytes,
+                                  bool gathers) noexcept
+        : words_(words), bytes_(bytes), gathers_(gathers) {}
+
+    INTQ_OUT_OF_LINE void copy(const std::int8_t* from, index_t count) noexcept {
+        gathers_ ? bytes_.copy(from, count) : words_.copy(from, count);
+    }
+    INTQ_OUT_OF_LINE void fill(index_t count) noexcept { gathers_ ? bytes_.fill(count) : words_.fill(count); }
+    /// The words of the bytes.
+    INTQ_ALWAYS_INLINE void copy_gathered(const std::int8_t* bytes, index_t count) noexcept {
+        if (!gathers_) return;
+        gathers_ = false;
+        copy(bytes, count);
+    }
+
+private:
+    PairedWords<Backend, int> words_;
+    PairedBytes bytes_;
+    bool gathers_;
+};
+
 /// The windows of a group of channels, pixel by pixel in the order of the output.
 ///
 ///     row of a pixel = x[window row][window column][channel of the group], padding as the zero point
@@ -92,28 +123,33 @@ public:
         for (index_t i = codes; i < size; ++i) bytes_[i] = 0;  // their weights are zero too
     }
 
-    /// The words of the next `count` pixels in a tile of `Rows`.
-    template <int Rows> const std::int32_t* tile(index_t count) noexcept {
+    /// The words of the next `count` pixels in a tile of so many rows.
+    template <class Rows> const std::int32_t* tile(Rows rows, index_t count) noexcept {
         for (index_t r = 0; r < count; ++r) {
-            stage_pixel<Rows>(words_ + r);
+            stage_pixel(rows, words_ + r);
             next();
         }
         return words_;
     }
 
 private:
-    template <int Rows> INTQ_ALWAYS_INLINE void stage_pixel(std::int32_t* to) noexcept {
-        PairedWords<Backend, Rows> words(to, packed_.input_zero_point);
+    template <class Rows> INTQ_ALWAYS_INLINE void stage_pixel(Rows rows, std::int32_t* to) noexcept {
+        PairedWords<Backend, Rows> words(to, rows, packed_.input_zero_point);
+        PairedBytes bytes(bytes_, packed_.input_zero_point);
+        if constexpr (INTQ_SMALL) {
+            PairedSink<Backend> sink(words, bytes, channels_ % 4 != 0);
+            visit(sink);
+            sink.copy_gathered(bytes_, packed_.column_size());
+            return;
+        }
         const Size2d kernel = packed_.window.kernel;
         const bool is_inside =
             !pads(packed_.window) ||
             (top_ >= 0 && left_ >= 0 && top_ + (kernel.height - 1) * packed_.window.dilation.height < in_.height &&
              left_ + kernel.width <= in_.width);
-        if (is_run_ && is_inside && kernel.width * channels_ % 4 == 0)
-            return INTQ_SMALL ? visit(words) : visit_inside(words);
+        if (is_run_ && is_inside && kernel.width * channels_ % 4 == 0) return visit_inside(words);
         if (channels_ % 4 == 0) return visit(words);
-        PairedBytes bytes(bytes_, packed_.input_zero_point);
-        if (!INTQ_SMALL && is_run_ && is_inside)
+        if (is_run_ && is_inside)
             visit_inside(bytes);
         else
             visit(bytes);
@@ -137,7 +173,7 @@ private:
         for (index_t ky = 0; ky < window.kernel.height; ++ky) {
             if (y < 0 || y >= in_.height)
                 sink.fill(window.kernel.width * channels_);
-            else if (is_run_)
+            else if (!INTQ_SMALL && is_run_)
                 visit_run(sink, line);
             else
                 visit_taps(sink, line);

@@ -110,7 +110,7 @@ template <> struct PairedTile<dsp> {
 
     template <int Rows, int Columns>
     static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth,
-                                       std::int32_t (&acc)[array_size(Rows * Columns)]) noexcept {
+                                       std::int32_t* acc) noexcept {
         DspProducts::add<Rows, Columns>(x, w, depth, acc);
     }
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
@@ -119,11 +119,11 @@ template <> struct PairedTile<dsp> {
     }
 #    endif
 
-    /// Four codes of one row as the words of a step: to[0] = {from[0], from[2]}, to[Rows] = {from[1], from[3]}.
-    template <int Rows> static INTQ_ALWAYS_INLINE void stage(const std::int8_t* from, std::int32_t* to) noexcept {
+    /// Four codes of one row as the words of a step: to[0] = {from[0], from[2]}, to[tile_rows] = {from[1], from[3]}.
+    static INTQ_ALWAYS_INLINE void stage(const std::int8_t* from, std::int32_t* to, int tile_rows) noexcept {
         const auto word = detail::read<std::int32_t>(from);
         to[0] = DspWords::even_bytes(word);
-        to[Rows] = DspWords::odd_bytes(word);
+        to[tile_rows] = DspWords::odd_bytes(word);
     }
 
     /// acc + x[0]·w[0] + x[1]·w[1]

@@ -80,7 +80,7 @@ inline namespace INTQ_ABI {
 struct DspProducts {
     template <int Rows, int Columns>
     static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth,
-                                       std::int32_t (&acc)[array_size(Rows * Columns)]) noexcept {
+                                       std::int32_t* acc) noexcept {
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
         if constexpr (Rows == 3 && Columns == 2) return add_three_by_two(x, w, depth, acc);
         if constexpr (Rows == 1 && Columns == 2) {
@@ -184,8 +184,7 @@ struct DspProducts {
 
 private:
     template <int Rows, int Columns>
-    static INTQ_ALWAYS_INLINE void add_step(const std::int32_t* x, const std::int8_t* w,
-                                            std::int32_t (&acc)[array_size(Rows * Columns)]) noexcept {
+    static INTQ_ALWAYS_INLINE void add_step(const std::int32_t* x, const std::int8_t* w, std::int32_t* acc) noexcept {
         INTQ_UNROLL
         for (int c = 0; c < Columns; ++c) {
             const auto codes = detail::read<std::int32_t>(w + 4 * c);
@@ -210,7 +209,7 @@ private:
     };
 
     static INTQ_ALWAYS_INLINE void add_three_by_two(const std::int32_t* x, const std::int8_t* w, index_t depth,
-                                                    std::int32_t (&acc)[6]) noexcept {
+                                                    std::int32_t* acc) noexcept {
         Streams streams{
             {acc[0], acc[1], acc[2], acc[3], acc[4], acc[5]}, x, w, x + depth / 2 * 3, PairedPanels::skipped_of(depth)};
         register Streams* pointer asm("r0") = &streams;
@@ -230,7 +229,7 @@ private:
 
     /// Eight products of each column a pass: 22 instructions for 16 products. r7 as above.
     static INTQ_ALWAYS_INLINE void add_one_by_two(const std::int32_t* x, const std::int8_t* w, const std::int8_t* end,
-                                                  std::int32_t (&acc)[2]) noexcept {
+                                                  std::int32_t* acc) noexcept {
         register const std::int32_t* words asm("r0") = x;
         register const std::int8_t* weights asm("r1") = w;
         register std::int32_t a asm("r2") = acc[0];

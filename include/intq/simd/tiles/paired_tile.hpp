@@ -43,10 +43,10 @@ struct PairedPanels {
 ///
 ///     static constexpr int rows, columns
 ///                                    pixels of a tile, at most paired_rows, and channels, those of the packing
-///     stage<Rows>(const int8_t* from, int32_t* to)
-///                                    the words of four codes of a row: the first at to[0], the second at to[Rows],
-///                                    where the rows of a tile lie beside each other
-///     add<Rows, Columns>(const int32_t* x, const int8_t* w, depth, int32_t (&acc)[Rows·Columns])
+///     stage(const int8_t* from, int32_t* to, tile_rows)
+///                                    the words of four codes of a row: the first at to[0], the second at
+///                                    to[tile_rows], where the rows of a tile lie beside each other
+///     add<Rows, Columns>(const int32_t* x, const int8_t* w, depth, int32_t* acc)
 ///                                    acc[c·Rows + r] += sum_{k < depth} x[r][k]·w[k][c], depth a multiple of 4
 ///     store_panels<CodeRange>(const PairedPanels&)
 ///                                    optional: the codes of dsp_lanes::ShortRounding
