@@ -167,7 +167,8 @@ private:
 
     /// The codes of whole quads of channels, group by group from the last one back. A second column behind the line is
     /// the first one of the next line, which is written later; where none follows, the last group is written by itself,
-    /// and its second column, or its second line, before the first and to the same place.
+    /// and its second column, or its second line, before the first and to the same place. Small code has one loop: with
+    /// a stride of 2 what is no sum of a group is written where its two sums are written later.
     template <int Stride>
     static INTQ_NEVER_INLINE void store_short(const ConvCall& call, const Block& block, index_t pitch,
                                               const std::int32_t* sums) noexcept {
@@ -192,11 +193,11 @@ private:
             const bool follows = block.pixels == out.width && line + served < out.height;
             auto* y = static_cast<std::int8_t*>(call.y) + place(call, block, line) + 2 * (block.groups - 1) * step;
             const auto store = [&](index_t groups, index_t beside) {
-                const int second = stride == 1 ? 2 : 1;
+                const index_t across = stride == 1 ? next : beside, along = stride == 1 ? beside : 0;
                 codes.groups = static_cast<std::int32_t>(groups);
-                for (int i = 0; i < 4; ++i) codes.y[i] = y + (i / second) * beside + (second == 2 ? i % 2 * next : 0);
+                for (int i = 0; i < 4; ++i) codes.y[i] = y + i / 2 * along + i % 2 * across;
                 detail::with_saturation(range, [&](auto fixed) INTQ_ALWAYS_INLINE_LAMBDA {
-                    if (stride == 1)
+                    if (INTQ_SMALL || stride == 1)
                         Tile::template store_group_codes<fixed.value, 1>(codes);
                     else
                         Tile::template store_group_codes<fixed.value, 2>(codes);

@@ -103,7 +103,7 @@ INTQ_ALWAYS_INLINE void for_each_window_run(const ConvCall& call, RunPixels&& ru
     for (index_t group = 0; group < packed.groups; ++group) {
         const auto* const x = static_cast<const std::int8_t*>(call.x) + group * packed.group_inputs();
         const index_t pixel = packed.in_channels;
-        if (layout.in_place && reads_in_place(packed.window)) {
+        if (layout.in_place && packed.window.stride == Size2d{}) {  // all pixels are beside each other
             run_pixels(group, {x, pixel, 0, geometry.batch * geometry.out_pixels()}, layout);
             continue;
         }

@@ -20,7 +20,8 @@ namespace detail {
 static_assert(sizeof(void*) == 4 && offsetof(DepthwiseRows, channels) == 40 && offsetof(DepthwiseGroups, step) == 16);
 static_assert(offsetof(DepthwiseSums, channels) == 12 && offsetof(DepthwiseCodes, quads) == 52);
 
-/// WindowTile::stage_rows: sixteen channels of a column in 13 instructions.
+/// WindowTile::stage_rows: sixteen channels of a column in 13 instructions, fewer in 14, as all are where code is to be
+/// small.
 INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
     asm volatile(
         "push {r4-r11, lr}\n\t"
@@ -28,6 +29,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
         "ldr r11, [r0, #40]\n\t"
         "ldm r0, {r1-r8}\n\t"
         "dls lr, r12\n\t"
+#    if !INTQ_SMALL
         "cmp r11, #16\n\t"
         "bne 2f\n"
         "1:\n\t"
@@ -46,6 +48,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
         "le lr, 1b\n\t"
         "pop {r4-r11, pc}\n"
         "2:\n\t"
+#    endif
         "vctp.8 r11\n"
         "3:\n\t"
         "vpstttt\n\t"
@@ -66,11 +69,12 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_rows(const DepthwiseRows*) noexcept {
             : "memory");
 }
 
-/// WindowTile::stage_groups: four channels of a group in 11 instructions, sixteen in 34.
+/// WindowTile::stage_groups: four channels of a group in 11 instructions, sixteen in 34 where code need not be small.
 INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept {
     asm volatile(
         "push {r4-r7, lr}\n\t"
-        "ldm r0, {r1-r4, r7}\n\t"
+        "ldm r0, {r1-r4, r7}\n"
+#    if !INTQ_SMALL
         "cmp r4, #4\n\t"
         "bne 1f\n\t"
         "mov r5, r1\n\t"
@@ -112,6 +116,7 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept 
         "add r5, r7\n\t"
         "le lr, 3b\n\t"
         "pop {r4-r7, pc}\n"
+#    endif
         "1:\n\t"
         "mov r5, r1\n\t"
         "mov r6, r2\n\t"
