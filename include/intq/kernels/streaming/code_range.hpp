@@ -47,8 +47,9 @@ INTQ_ALWAYS_INLINE std::int8_t clamp_code(std::int32_t code, std::int32_t lowest
 
 constexpr simd::Saturation saturation_of(const arith::OutputCodes& codes) noexcept {
     using enum simd::Saturation;
+    if (INTQ_SMALL) return any;  // one loop is linked
     if (codes.lowest == 0 && codes.zero_point == 0 && codes.highest >= 0) return positive;
-    if (INTQ_SMALL || codes.lowest != INT8_MIN || codes.highest != INT8_MAX) return any;  // fewer loops are linked
+    if (codes.lowest != INT8_MIN || codes.highest != INT8_MAX) return any;
     return codes.zero_point == INT8_MIN ? rectified : int8;
 }
 
@@ -61,7 +62,8 @@ INTQ_ALWAYS_INLINE void with_saturation(simd::Saturation range, Function&& funct
             if constexpr (!INTQ_SMALL) return function(std::integral_constant<Saturation, Saturation::rectified>{});
             break;
         case Saturation::positive:
-            return function(std::integral_constant<Saturation, Saturation::positive>{});
+            if constexpr (!INTQ_SMALL) return function(std::integral_constant<Saturation, Saturation::positive>{});
+            break;
         case Saturation::int8:
             if constexpr (!INTQ_SMALL) return function(std::integral_constant<Saturation, Saturation::int8>{});
             break;
