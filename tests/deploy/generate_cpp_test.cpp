@@ -58,7 +58,7 @@ TEST_CASE("a header holds the kernels that its program needs, and no others") {
     CHECK_THAT(text, Contains("look_up_rows[] = {all.look_up["));
     for (const char* const family : {"conv_rows[", "pool_rows[", "softmax_rows[", "quantize_rows[", "requantize_rows["})
         CHECK_THAT(text, !Contains(family));
-    CHECK_THAT(text, Contains("run_step<program, table, 0>(arena, given);  // lookup_table"));
+    CHECK_THAT(text, Contains("run_step<program, table, 0>(arena);  // lookup_table"));
     CHECK_THAT(text, Contains("a \\042table\\042"));
     CHECK_THAT(text, Contains("inline void run(const std::int8_t* x0, std::int8_t* y0)"));
     CHECK_THAT(text, Contains("arena_bytes = 128;"));  // planned anew: the sum takes the place of an operand
@@ -107,6 +107,7 @@ TEST_CASE("a header for pixels takes bytes") {
     // They are read where they are; the two tensors of codes share a place, because the sum is written over its
     // operand.
     CHECK_THAT(text, !Contains("std::memcpy(arena"));
+    CHECK_THAT(text, Contains("run_step<program, table, 0>(arena, given);  // quantize_image"));
     CHECK_THAT(text, Contains("arena_bytes = 64;"));
     CHECK_THAT(text, !Contains("quantize_rows["));
 }

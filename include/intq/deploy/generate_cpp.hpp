@@ -179,6 +179,12 @@ INTQ_INLINE std::string describe_argument(const std::string& name, const runtime
     return text + "\n";
 }
 
+/// The call that runs an instruction.
+INTQ_INLINE std::string step_source(const runtime::Program& program, std::size_t index) {
+    return "    intq::runtime::generated::run_step<program, table, " + std::to_string(index) + ">(arena" +
+           (runtime::reads_given(program, program.instructions[index]) ? ", given" : "") + ");";
+}
+
 /// data::run_within_bounds(), of a program for whose tensors bounds were stated; empty for others.
 INTQ_INLINE std::string bounded_run_source(const runtime::Program& program) {
     bool is_bounded = false;
@@ -191,7 +197,7 @@ INTQ_INLINE std::string bounded_run_source(const runtime::Program& program) {
     };
     for (const std::int32_t input : program.inputs) compare(input);
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-        steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) + ">(arena, given);\n";
+        steps += step_source(program, i) + "\n";
         compare(program.instructions[i].output);
     }
     if (!is_bounded) return "";
@@ -204,9 +210,8 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
     std::string steps, arguments, descriptions, inputs, before, after;
     const std::string bounded = bounded_run_source(program);
     for (std::size_t i = 0; i < program.instructions.size(); ++i)
-        steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) +
-                 ">(arena, given);  // " + name_of(program.instructions[i].op) + "\n    after(" + std::to_string(i) +
-                 ");\n";
+        steps += step_source(program, i) + "  // " + name_of(program.instructions[i].op) + "\n    after(" +
+                 std::to_string(i) + ");\n";
     const auto copy = [&](char letter, std::size_t i, std::int32_t index) {
         const runtime::ProgramTensor& tensor = program.tensor(index);
         const std::string name = letter + std::to_string(i), place = "arena + " + std::to_string(tensor.offset);
@@ -222,8 +227,9 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
     for (std::size_t i = 0; i < program.inputs.size(); ++i) copy('x', i, program.inputs[i]);
     for (std::size_t i = 0; i < program.outputs.size(); ++i) copy('y', i, program.outputs[i]);
     before = "    const void* const given[] = {" + inputs + "};\n" + before;
-    return "namespace data {\n\n/// @param given  for each input, where its caller has it\ninline void run_all(const "
-           "void* const* given, const intq::runtime::StepHook& after) noexcept {\n" +
+    return "namespace data {\n\n/// @param given  for each input, where its caller has it\ninline void "
+           "run_all([[maybe_unused]] "
+           "const void* const* given, const intq::runtime::StepHook& after) noexcept {\n" +
            steps + "}\n" + bounded +
            "\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n///\n" +
            descriptions +

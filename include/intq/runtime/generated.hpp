@@ -107,18 +107,35 @@ template <class T, class Value, std::size_t Count> constexpr void set(T& field, 
     detail::fill(field, values);
 }
 
-/// Runs an instruction on one image. The compiler knows all of the instruction: no other operator is linked, and
-/// nothing is looked up that its parameters and shapes decide.
-///
-/// @param given  for each input of the program, where its caller has it; read for those that are not in the arena
+namespace detail {
+
+/// An instruction on one image.
 template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
-INTQ_FLATTEN void run_step(std::byte* arena, const void* const* given) noexcept {
-    constexpr auto run = kernels::find_operator(Model.instructions[Index].op)->run;
+INTQ_ALWAYS_INLINE kernels::OperatorCall step_call(std::byte* arena) noexcept {
     kernels::OperatorCall call = runtime::detail::call_of(Model, Table, Model.instructions[Index]);
     call.batch = 1;
     call.arena = arena;
     call.workspace = {arena + Model.workspace_offset, Model.workspace_size};
     call.executor = &serial;
+    return call;
+}
+
+}  // namespace detail
+
+/// Runs an instruction on one image. The compiler knows all of the instruction: no other operator is linked, and
+/// nothing is looked up that its parameters and shapes decide.
+template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
+INTQ_FLATTEN void run_step(std::byte* arena) noexcept {
+    constexpr auto run = kernels::find_operator(Model.instructions[Index].op)->run;
+    run(detail::step_call<Model, Table, Index>(arena));
+}
+/// The same for an instruction that reads an input outside the arena. With this argument g++ specializes kernels less.
+///
+/// @param given  for each input of the program, where its caller has it
+template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
+INTQ_FLATTEN void run_step(std::byte* arena, const void* const* given) noexcept {
+    constexpr auto run = kernels::find_operator(Model.instructions[Index].op)->run;
+    kernels::OperatorCall call = detail::step_call<Model, Table, Index>(arena);
     call.given = given;
     run(call);
 }

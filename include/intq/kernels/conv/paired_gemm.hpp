@@ -50,17 +50,13 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedGemm {
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.packing == Backend::int8_packing && !packed.is_depthwise);
         INTQ_ASSERT(packed.has_sumin == adds);
-        Rows rows{};
-        const bool is_one = detail::is_one_window(packed, *call.geometry);
-        if constexpr (INTQ_SMALL)
-            rows = is_one ? 1 : Tile::rows;
-        else if (is_one)
-            return run_one(call);
+        if constexpr (!INTQ_SMALL)
+            if (detail::is_one_window(packed, *call.geometry)) return run_one(call);
         const index_t pixels = call.geometry->batch * call.geometry->out_pixels();
         for (index_t group = 0; group < packed.groups; ++group) {
             detail::PairedStager<Backend> stager(call, group, call.workspace);
             for (index_t pixel = 0; pixel < pixels; pixel += Tile::rows)
-                run_tile(call, stager, rows, group, pixel,
+                run_tile(call, stager, group, pixel,
                          pixels - pixel < Tile::rows ? pixels - pixel : index_t{Tile::rows});
         }
     }
@@ -68,7 +64,7 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedGemm {
 private:
     static_assert(Tile::rows == simd::paired_rows && Tile::columns == 2);
     using OneRow = std::integral_constant<int, 1>;
-    using Rows = std::conditional_t<INTQ_SMALL, int, std::integral_constant<int, Tile::rows>>;
+    using AllRows = std::integral_constant<int, Tile::rows>;
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
 
@@ -91,10 +87,10 @@ private:
 
     /// The first `count` pixels of a tile by all channels of a group. Rows behind them are whatever the workspace
     /// holds: nothing of their sums is stored.
-    static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, Rows rows,
-                                           index_t group, index_t pixel, index_t count) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, index_t group,
+                                           index_t pixel, index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        const std::int32_t* const x = stager.tile(rows, count);
+        const std::int32_t* const x = stager.tile(rows_of(count), count);
         const index_t at = pixel * packed.out_channels + group * packed.group_outputs();
         Y* const y = static_cast<Y*>(call.y) + at;
         const Sumin* const e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
@@ -104,8 +100,16 @@ private:
             if (packed.scaled_is_small && count == Tile::rows)
                 done = store_panels(packed, x, weights_of(packed, group), first, y);
         if (first + done < end)
-            run_rest(rows, packed, x, weights_of(packed, group) + done * packed.column_size(), first + done, end,
+            run_rest(packed, x, weights_of(packed, group) + done * packed.column_size(), first + done, end,
                      e + (adds ? done : 0), y + done, count);
+    }
+
+    /// Rows of the tile that holds `count` pixels: a constant, or where code is to be small one row for one pixel.
+    static INTQ_ALWAYS_INLINE auto rows_of([[maybe_unused]] index_t count) noexcept {
+        if constexpr (INTQ_SMALL)
+            return count == 1 ? 1 : Tile::rows;
+        else
+            return AllRows{};
     }
 
     static INTQ_ALWAYS_INLINE const std::int8_t* weights_of(const PackedConv2d& packed, index_t group) noexcept {
@@ -150,10 +154,9 @@ private:
     }
 
     /// run_any() out of line, because many layers need it for one tile.
-    static INTQ_OUT_OF_LINE void run_rest(Rows rows, const PackedConv2d& packed, const std::int32_t* x,
-                                          const std::int8_t* w, index_t at, index_t end, const Sumin* e, Y* y,
-                                          index_t count) noexcept {
-        run_any(rows, packed, x, w, at, end, e, y, count);
+    static INTQ_OUT_OF_LINE void run_rest(const PackedConv2d& packed, const std::int32_t* x, const std::int8_t* w,
+                                          index_t at, index_t end, const Sumin* e, Y* y, index_t count) noexcept {
+        run_any(rows_of(count), packed, x, w, at, end, e, y, count);
     }
     /// The padded channels from `at` to `end`, under any policy.
     template <class RowsOf>

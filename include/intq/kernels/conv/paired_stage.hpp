@@ -124,7 +124,7 @@ public:
     }
 
     /// The words of the next `count` pixels in a tile of so many rows.
-    template <class Rows> const std::int32_t* tile(Rows rows, index_t count) noexcept {
+    template <class Rows> INTQ_ALWAYS_INLINE const std::int32_t* tile(Rows rows, index_t count) noexcept {
         for (index_t r = 0; r < count; ++r) {
             stage_pixel(rows, words_ + r);
             next();

@@ -60,16 +60,19 @@ struct OperatorCall {
     std::byte* arena = nullptr;  // null in a check
     Workspace workspace{};
     const Executor* executor = nullptr;
-    const void* const* given = nullptr;  // for each input of the program, where its caller has it; read by is_given()
+    const void* const* given = nullptr;  // for each input of the program, where its caller has it
 
     INTQ_ALWAYS_INLINE index_t operand_count() const noexcept { return static_cast<index_t>(operands.size()); }
     INTQ_ALWAYS_INLINE const ArenaTensor& x(index_t operand = 0) const noexcept {
         return tensors[static_cast<std::size_t>(operands[static_cast<std::size_t>(operand)])];
     }
     INTQ_ALWAYS_INLINE const ArenaTensor& y() const noexcept { return tensors[static_cast<std::size_t>(output)]; }
-    INTQ_ALWAYS_INLINE const void* x_data(index_t operand = 0) const noexcept {
-        const ArenaTensor& tensor = x(operand);
-        return tensor.is_given() ? given[tensor.given_input()] : arena + tensor.offset;
+    INTQ_ALWAYS_INLINE const void* x_data(index_t operand = 0) const noexcept { return arena + x(operand).offset; }
+    /// x_data(0) of operators with reads_given. For others compilers would lose track of the call's constants behind
+    /// it.
+    INTQ_ALWAYS_INLINE const void* given_or_x_data() const noexcept {
+        const ArenaTensor& tensor = x();
+        return tensor.is_given() ? given[tensor.given_input()] : x_data();
     }
     INTQ_ALWAYS_INLINE void* y_data() const noexcept { return arena + y().offset; }
     /// Elements of this run.

@@ -46,7 +46,7 @@ inline Status check_quantize(const OperatorCall& call) noexcept {
 inline void run_quantize(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& y = call.y();
     const auto& row = detail::find_row(call.table.quantize, [&](const QuantizeRow& r) { return r.output == y.dtype; });
-    const auto* const x = static_cast<const float*>(call.x_data());
+    const auto* const x = static_cast<const float*>(call.given_or_x_data());
     if (call.x().layout == Layout::row_major)
         return row.run_nchw(x, call.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams, call.y_data(),
                             *call.executor);
@@ -89,7 +89,7 @@ inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
     const bool to_rows = x.layout == Layout::channels_last;
     const index_t channels = x.shape[1], pixels = x.elements_per_image() / channels;
     const auto bytes = static_cast<std::size_t>(size_of(x.dtype));
-    const auto* from = static_cast<const std::byte*>(call.x_data());
+    const auto* from = static_cast<const std::byte*>(call.given_or_x_data());
     auto* to = static_cast<std::byte*>(call.y_data());
     for (index_t image = 0; image < call.batch; ++image)
         for (index_t c = 0; c < channels; ++c)

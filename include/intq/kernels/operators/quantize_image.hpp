@@ -73,8 +73,8 @@ template <class Code> void quantize_pixels(const OperatorCall& call) INTQ_NOEXCE
         const index_t count = pixels - first < image_chunk ? pixels - first : image_chunk;
         for (index_t c = 0; c < channels; ++c) {
             const auto* const codes = static_cast<const Code*>(image.codes) + c * table_step;
-            const auto* const x =
-                static_cast<const std::uint8_t*>(call.x_data()) + start + first * pixel_step + c * channel_step;
+            const auto* const x = static_cast<const std::uint8_t*>(call.given_or_x_data()) + start +
+                                  first * pixel_step + c * channel_step;
             auto* const y = static_cast<Code*>(call.y_data()) + start + first * channels + c;
             for (index_t p = 0; p < count; ++p) y[p * channels] = codes[x[p * pixel_step]];
         }
