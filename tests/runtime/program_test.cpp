@@ -224,6 +224,28 @@ TEST_CASE("a tensor of another type, rank or extent is refused") {
     SUCCEED();
 }
 
+TEST_CASE("bounds of codes that are no codes of their type are refused") {
+    SmallProgram small(staging_table(), oracle_targets()[4]);
+    const auto judge = [&] { return runtime::check_program(small.program(), staging_table()); };
+    int tensors = 0;
+    for (runtime::ProgramTensor& tensor : small.tensors) {
+        if (tensor.dtype != DType::int8 && tensor.dtype != DType::int16) continue;
+        ++tensors;
+        const QParams sound = tensor.qparams;
+        const std::int64_t lowest = lowest_code(tensor.dtype), highest = highest_code(tensor.dtype);
+        for (const auto& [low, high] :
+             {std::pair{lowest - 1, highest}, std::pair{lowest, highest + 1},
+              std::pair{std::numeric_limits<std::int64_t>::min(), highest},
+              std::pair{lowest, std::numeric_limits<std::int64_t>::max()}, std::pair{highest, lowest}}) {
+            tensor.qparams = QParams::per_tensor(sound.scale(), sound.zero_point(), low, high);
+            CHECK(judge().field == Field::quant_range);
+        }
+        tensor.qparams = sound;
+    }
+    CHECK(tensors > 5);
+    CHECK(judge().ok());
+}
+
 TEST_CASE("planes are refused where no caller writes them, or no quantize reads them") {
     Spoiler spoiler(staging_table(), oracle_targets()[4]);
     SmallProgram& p = spoiler.parts();

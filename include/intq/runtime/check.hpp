@@ -24,6 +24,11 @@ inline bool is_named_input(const Program& program, const ProgramTensor& tensor, 
            program.inputs[static_cast<std::size_t>(tensor.given_input())] == index;
 }
 
+/// Whether two bounds of codes are codes of their type, in order.
+constexpr bool are_codes_of(DType dtype, std::int64_t lowest, std::int64_t highest) noexcept {
+    return lowest_code(dtype) <= lowest && lowest <= highest && highest <= highest_code(dtype);
+}
+
 /// Rank, extents and place. No product here can overflow: the arena bounds them all, or memory.
 inline Status check_tensor(const Program& program, const ProgramTensor& tensor, std::int64_t index) noexcept {
     const index_t element = size_of(tensor.dtype);
@@ -40,6 +45,8 @@ inline Status check_tensor(const Program& program, const ProgramTensor& tensor, 
     }
     const bool are_codes = tensor.dtype == DType::int8 || tensor.dtype == DType::int16;
     if (tensor.has_stated_bounds && (!are_codes || tensor.qparams.is_per_channel()))
+        return corrupt(OpKind::program, Field::quant_range, index, 0);
+    if (are_codes && !are_codes_of(tensor.dtype, tensor.qparams.quant_min(), tensor.qparams.quant_max()))
         return corrupt(OpKind::program, Field::quant_range, index, 0);
     const bool is_placed = tensor.is_given()
                                ? is_named_input(program, tensor, index) && !tensor.has_stated_bounds
