@@ -300,11 +300,12 @@ TEST_CASE("a move whose parameters, types or output are wrong is refused") {
     const auto code_of = [&](DType x, DType y, const Shape& out) {
         OneInstruction one(OpKind::reshape, x, {image, out}, &move);
         one.tensors[1].dtype = y;
+        one.tensors[1].qparams = QParams::per_tensor(1.0f, 0, y);
         return one.check(table).code;
     };
     CHECK(code_of(DType::int8, DType::int8, Shape(2, 60)) == StatusCode::ok);
     CHECK(code_of(DType::int8, DType::int8, Shape(2, 30)) == StatusCode::corrupt);
-    CHECK(code_of(DType::int8, DType::int16, Shape(2, 60)) == StatusCode::dtype_mismatch);
+    CHECK(code_of(DType::int16, DType::int8, Shape(2, 60)) == StatusCode::dtype_mismatch);
     CHECK(code_of(DType::int32, DType::int32, Shape(2, 60)) == StatusCode::unsupported);
     move.offset = 1;
     CHECK(code_of(DType::int8, DType::int8, Shape(2, 60)) == StatusCode::corrupt);
