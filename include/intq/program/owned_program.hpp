@@ -108,9 +108,9 @@ public:
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
     /// @param hook    called after every instruction of every batch, by the thread that runs; it must not throw
     /// @return one tensor of N samples for each output, logical order, row_major
-    /// @throws Error for other inputs, for codes outside bounds that were stated for a tensor, which it names, and for
-    /// a
-    ///         program that is packed for another machine
+    /// @throws Error for other inputs, for a program that is packed for another machine, and for codes outside bounds
+    /// that
+    ///         were stated for a tensor, which it names
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.
