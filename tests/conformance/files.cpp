@@ -55,6 +55,22 @@ std::vector<Tensor> images_of(const runtime::Program& program) {
     return {images};
 }
 
+/// Codes of images in planes, of one to four channels, which kernels interleave.
+template <class Target> void print_planes() {
+    constexpr index_t pixels = 23;
+    const QParams qparams = QParams::per_tensor(0.05f, 3, DType::int8);
+    for (index_t channels = 1; channels <= 4; ++channels) {
+        std::vector<float> x(static_cast<std::size_t>(channels * pixels));
+        std::vector<std::int8_t> y(x.size());
+        test::Draw draw(static_cast<std::uint64_t>(channels));
+        for (float& value : x) value = draw.real(-3.0f, 3.0f);
+        kernels::kernel_table<Target, simd::scalar>.quantize[0].run_nchw(x.data(), 1, channels, pixels, qparams,
+                                                                         y.data(), serial);
+        std::printf("%d planes: %08x\n", static_cast<int>(channels),
+                    static_cast<unsigned>(sum_of(std::as_bytes(std::span(y)))));
+    }
+}
+
 template <class Target> void print_files(const test::oracle::Target& target) {
     const kernels::KernelTable& table = kernels::kernel_table<Target, simd::scalar>;
     const test::SmallProgram small(table, target);
@@ -70,5 +86,6 @@ template <class Target> void print_files(const test::oracle::Target& target) {
 int main() {
     print_files<target::tflite<>>(test::oracle::tflite_double());
     print_files<target::fp32>(test::oracle::fp32());
+    print_planes<target::fp32>();
     return 0;
 }
