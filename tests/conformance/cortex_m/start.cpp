@@ -16,11 +16,8 @@ void initialise_monitor_handles();
 void _init() {}
 void _fini() {}
 
-// A fault stops the emulator through its time limit.
-[[noreturn]] void intq_fault() {
-    for (;;) {
-    }
-}
+// A fault, and a broken precondition, which is an undefined instruction, end the emulator with a status.
+[[noreturn]] void intq_fault() { std::_Exit(2); }
 
 [[noreturn]] void intq_reset() {
     *reinterpret_cast<volatile std::uint32_t*>(0xE000ED88) |= 0xfu << 20;  // CPACR: the FPU and Helium
