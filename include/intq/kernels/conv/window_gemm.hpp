@@ -32,7 +32,7 @@ template <class Backend> struct WindowGemmOf {
         bool is_short;  // the tile makes the codes of whole quads
         StoreWindowRest store;
     };
-    static INTQ_NEVER_INLINE void run(const ConvCall& call, const Rest& rest) INTQ_NOEXCEPT {
+    static INTQ_OUT_OF_LINE void run(const ConvCall& call, const Rest& rest) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         const ConvGeometry& geometry = *call.geometry;
         if constexpr (!INTQ_SMALL)
@@ -62,8 +62,8 @@ private:
         }
     }
 
-    static INTQ_NEVER_INLINE void run_pixels(const ConvCall& call, index_t group, const WindowRun& pixels,
-                                             const WindowLayout& layout, const Rest& rest) INTQ_NOEXCEPT {
+    static INTQ_OUT_OF_LINE void run_pixels(const ConvCall& call, index_t group, const WindowRun& pixels,
+                                            const WindowLayout& layout, const Rest& rest) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         auto* const sums = reinterpret_cast<std::int32_t*>(call.workspace);
         const index_t outputs = packed.group_outputs(), stride = packed.out_channels;

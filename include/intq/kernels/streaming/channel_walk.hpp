@@ -162,6 +162,11 @@ namespace detail {
 /// Whether a kernel has only one loop over single numbers: where lanes are numbers and code is to be small.
 template <class L> inline constexpr bool is_one_by_one = INTQ_SMALL&& std::is_base_of_v<arith::scalar_lanes, L>;
 
+/// The same for what a board runs seldom: its lanes are numbers, with loops of their own for what is common.
+template <class L>
+inline constexpr bool is_seldom_one_by_one = is_one_by_one<L> || (std::is_base_of_v<arith::scalar_lanes, L> &&
+                                                                  !std::is_same_v<arith::scalar_lanes, L>);
+
 }  // namespace detail
 
 /// The same with two bodies: four(i) for each four whole vectors, one(i, lanes) for the rest.

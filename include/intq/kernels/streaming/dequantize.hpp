@@ -48,7 +48,7 @@ template <class L, class Code> struct DequantizeOp {
         });
     }
     void rows(index_t first_channel, index_t channels, index_t rows, const Code* q, float* out) const {
-        if constexpr (is_one_by_one<L>) {
+        if constexpr (is_seldom_one_by_one<L>) {
             for (index_t row = 0; row < rows; ++row, q += channels, out += channels)
                 for (index_t c = 0; c < channels; ++c) run(first_channel + c, 1, q + c, out + c);
             return;

@@ -125,11 +125,11 @@ template <class L, class Rule, class Code> struct QuantizeOp {
         return false;
     }
 
-    void run(index_t channel, index_t count, const float* x, Code* out) const {
+    INTQ_OUT_OF_LINE void run(index_t channel, index_t count, const float* x, Code* out) const {
         const auto quantizer = quantizer_of<L, Rule>(qparams, channel);
         if constexpr (has_quantize_loop<L, Rule, Code>)
             if (takes_loop(quantizer)) return run_loop(quantizer, count, x, out);
-        if constexpr (is_one_by_one<L>) {
+        if constexpr (is_one_by_one<L> || has_quantize_loop<L, Rule, Code>) {
             for (index_t i = 0; i < count; ++i) out[i] = static_cast<Code>(quantizer.quantize(x[i]));
             return;
         }
@@ -146,7 +146,7 @@ template <class L, class Rule, class Code> struct QuantizeOp {
         }
     }
     void rows(index_t first, index_t channels, index_t rows, const float* x, Code* out) const {
-        if constexpr (is_one_by_one<L>) {
+        if constexpr (is_seldom_one_by_one<L>) {
             for (index_t c = 0; c < channels; ++c) {
                 const auto quantizer = quantizer_of<L, Rule>(qparams, first + c);
                 for (index_t i = c; i < rows * channels; i += channels)

@@ -18,10 +18,11 @@ inline namespace INTQ_ABI {
 namespace detail {
 
 /// Pixels that one task quantizes: three planes of codes stay in the L1 cache, or on a small stack.
-inline constexpr index_t plane_chunk = INTQ_SMALL ? 64 : 1024;
+template <class L> inline constexpr index_t plane_chunk = INTQ_SMALL ? 64 : L::width() == 1 ? 256 : 1024;
 
 /// y[3·i + c] = planes[c][i] for i < count, in words of four pixels: for lanes that are one code wide.
-inline void interleave_words(const std::int8_t (&planes)[3][plane_chunk], index_t count, std::int8_t* y) noexcept {
+template <std::size_t Chunk>
+void interleave_words(const std::int8_t (&planes)[3][Chunk], index_t count, std::int8_t* y) noexcept {
     constexpr std::uint32_t even = 0x00ff00ffu, odd = 0xff00ff00u;
     index_t i = 0;
     for (; i + 4 <= count; i += 4) {
@@ -42,9 +43,10 @@ inline void interleave_words(const std::int8_t (&planes)[3][plane_chunk], index_
 
 /// The same for any lanes: three channels as one word a pixel, the fourth byte of which the next pixel
 /// overwrites.
-template <class L> void interleave_three(const std::int8_t (&planes)[3][plane_chunk], index_t count, std::int8_t* y) {
+template <class L>
+void interleave_three(const std::int8_t (&planes)[3][plane_chunk<L>], index_t count, std::int8_t* y) {
     if constexpr (L::width() == 1) return interleave_words(planes, count, y);
-    alignas(64) std::int32_t words[plane_chunk];
+    alignas(64) std::int32_t words[plane_chunk<L>];
     const auto byte = L::set(std::int32_t{255}), eight = L::set(std::int32_t{8}), sixteen = L::set(std::int32_t{16});
     for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
         const auto channel = [&](int c) INTQ_ALWAYS_INLINE_LAMBDA {
@@ -59,10 +61,10 @@ template <class L> void interleave_three(const std::int8_t (&planes)[3][plane_ch
 }
 
 /// Pixels from `first` on of one image.
-template <class Op, class Code>
+template <class L, class Op, class Code>
 void quantize_pixels(const Op& op, const float* x, index_t channels, index_t pixels, index_t first, index_t count,
                      Code* y) {
-    Code codes[plane_chunk];
+    Code codes[plane_chunk<L>];
     for (index_t c = 0; c < channels; ++c) {
         op.run(c, count, x + c * pixels + first, codes);
         for (index_t i = 0; i < count; ++i) y[i * channels + c] = codes[i];
@@ -86,12 +88,13 @@ INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t ch
                                       const QParams& qparams, arith::QuantizeRule rule, Code* out,
                                       const Executor& executor) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
-    const index_t chunks = (pixels + detail::plane_chunk - 1) / detail::plane_chunk;
+    constexpr index_t chunk = detail::plane_chunk<L>;
+    const index_t chunks = (pixels + chunk - 1) / chunk;
     arith::with_rule(rule, [&](auto fixed) {
         const detail::QuantizeOp<L, decltype(fixed), Code> op{qparams};
         executor(images * chunks, [&](index_t task) {
-            const index_t image = task / chunks, first = (task - image * chunks) * detail::plane_chunk;
-            const index_t count = pixels - first < detail::plane_chunk ? pixels - first : detail::plane_chunk;
+            const index_t image = task / chunks, first = (task - image * chunks) * chunk;
+            const index_t count = pixels - first < chunk ? pixels - first : chunk;
             const float* const from = x + image * channels * pixels;
             Code* const to = out + (image * pixels + first) * channels;
             if (channels == 1) return op.run(0, count, from + first, to);
@@ -100,11 +103,11 @@ INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t ch
             if constexpr (!INTQ_SMALL && std::is_same_v<Code, std::int8_t> &&
                           std::endian::native == std::endian::little)
                 if (channels == 3) {
-                    std::int8_t planes[3][detail::plane_chunk];
+                    std::int8_t planes[3][array_size(chunk)];
                     for (index_t c = 0; c < 3; ++c) op.run(c, count, from + c * pixels + first, planes[c]);
                     return detail::interleave_three<L>(planes, count, to);
                 }
-            detail::quantize_pixels(op, from, channels, pixels, first, count, to);
+            detail::quantize_pixels<L>(op, from, channels, pixels, first, count, to);
         });
     });
 }
