@@ -9,6 +9,7 @@
 
 #include "intq/core/assert.hpp"
 #include "intq/core/dtype.hpp"
+#include "intq/core/quotient.hpp"
 
 namespace intq {
 inline namespace INTQ_CORE_ABI {
@@ -28,9 +29,7 @@ struct Workspace {
 namespace intq {
 inline namespace INTQ_ABI {
 
-constexpr index_t round_up(index_t value, index_t multiple) noexcept {
-    return (value + multiple - 1) / multiple * multiple;
-}
+constexpr index_t round_up(index_t value, index_t multiple) noexcept { return quotient_up(value, multiple) * multiple; }
 
 /// Bytes beyond the last multiple of buffer_alignment.
 inline index_t misalignment(const void* pointer) noexcept {

@@ -74,7 +74,8 @@ private:
     static detail::LineSource<X> line_source(const ConvCall& call, index_t line, index_t c) noexcept {
         const PackedConv2d& packed = *call.packed;
         const ConvGeometry& geometry = *call.geometry;
-        const index_t image = line / geometry.out.height, oy = line - image * geometry.out.height;
+        const index_t image = geometry.batch == 1 ? 0 : quotient(line, geometry.out.height);
+        const index_t oy = line - image * geometry.out.height;
         return {static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c,
                 packed.padding_row == nullptr ? nullptr : static_cast<const X*>(packed.padding_row) + c,
                 packed.window,

@@ -46,7 +46,7 @@ template <class Backend, class Policy, class X, class Weight, class Acc, class Y
         work.is_serial = call.executor->is_serial();
         const detail::GemmTasks tasks(work);
         (*call.executor)(packed.groups * tasks.count(), [&](index_t index) {
-            const index_t group = packed.groups == 1 ? 0 : index / tasks.count();
+            const index_t group = packed.groups == 1 ? 0 : quotient(index, tasks.count());
             run_task(call, group, tasks.task(work, index - group * tasks.count()));
         });
     }

@@ -185,7 +185,8 @@ private:
     /// The rest of the slot's line whose windows have the same taps inside the image.
     void enter_line_of(index_t slot) noexcept {
         const Size2d out = geometry_.out;
-        const index_t line = slot / out.width, image = line / out.height, row = line - image * out.height;
+        const index_t line = quotient(slot, out.width), image = quotient(line, out.height);
+        const index_t row = line - image * out.height;
         const AxisRegion rows = axis_region(row_axis(window_, geometry_), row);
         enter_region({{row, row + 1, rows.taps}, axis_region(column_axis(window_, geometry_), slot - line * out.width)},
                      slot);
@@ -203,9 +204,12 @@ private:
         while (slot >= region_end_ && region_.rows.first < geometry_.out.height)
             enter_region(next_region(window_, geometry_, region_), region_end_);
         const index_t width = region_.width(), height = region_.height();
-        // Divisions are costly where tiles are small: a step to the next line takes none.
-        const index_t first = region_begin_;
-        if (slot >= slot_ && slot - slot_ <= width) {
+        // Divisions are costly where tiles are small: a step to the next line takes none, nor one back to the first.
+        if (slot < slot_) {
+            slot_ = region_begin_;
+            image_ = row_ = column_ = 0;
+        }
+        if (slot - slot_ <= width) {
             column_ += slot - slot_;
             if (column_ >= width && height * images_ > 1) {
                 column_ -= width;
@@ -215,9 +219,9 @@ private:
                 }
             }
         } else {
-            const index_t lines = height * images_ == 1 ? 0 : (slot - first) / width;
-            column_ = slot - first - lines * width;
-            image_ = images_ == 1 ? 0 : lines / height;
+            const index_t pixel = slot - region_begin_, lines = height * images_ == 1 ? 0 : quotient(pixel, width);
+            column_ = pixel - lines * width;
+            image_ = images_ == 1 ? 0 : quotient(lines, height);
             row_ = lines - image_ * height;
         }
         slot_ = slot;

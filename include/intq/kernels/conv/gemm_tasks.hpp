@@ -5,6 +5,7 @@
 #define INTQ_KERNELS_CONV_GEMM_TASKS_HPP
 
 #include "intq/core/dtype.hpp"
+#include "intq/core/quotient.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -45,16 +46,17 @@ struct GemmTasks {
         }
         // Each block reads a panel anew: the rows it serves are then twice the panel, though they leave the L2 cache.
         const index_t bytes = larger(2 * work.panel_bytes, row_block_bytes);
-        const index_t fitting = work.rows * work.row_bytes <= bytes ? work.rows : bytes / work.row_bytes;
-        const index_t wanted = work.is_serial ? 1 : divide_up(wanted_tasks, work.converts ? 1 : work.panels);
-        blocks = larger(divide_up(work.rows, larger(fitting, 1)), smaller(wanted, work.rows / least_block_rows));
-        block_rows = larger(divide_up(work.rows, larger(blocks, 1)), 1);
-        blocks = larger(divide_up(work.rows, block_rows), 1);
+        const index_t fitting = work.rows * work.row_bytes <= bytes ? work.rows : quotient(bytes, work.row_bytes);
+        const index_t wanted = work.is_serial ? 1 : quotient_up(wanted_tasks, work.converts ? 1 : work.panels);
+        blocks =
+            larger(quotient_up(work.rows, larger(fitting, 1)), smaller(wanted, quotient(work.rows, least_block_rows)));
+        block_rows = larger(quotient_up(work.rows, larger(blocks, 1)), 1);
+        blocks = larger(quotient_up(work.rows, block_rows), 1);
         // A chunk converts its own rows: only where there are few rows, and threads to share them.
-        const index_t converting = work.is_serial ? 1 : divide_up(wanted_tasks / 2, blocks);
+        const index_t converting = work.is_serial ? 1 : quotient_up(wanted_tasks / 2, blocks);
         chunks = work.converts ? smaller(converting, work.panels) : work.panels;
-        chunk_panels = divide_up(work.panels, chunks);
-        chunks = divide_up(work.panels, chunk_panels);
+        chunk_panels = quotient_up(work.panels, chunks);
+        chunks = quotient_up(work.panels, chunk_panels);
     }
 
     constexpr index_t count() const noexcept { return blocks * chunks; }
@@ -65,12 +67,12 @@ struct GemmTasks {
     /// Panel after panel of one block, then the next block.
     constexpr Task task(const GemmWork& work, index_t index) const noexcept {
         if (count() == 1) return {0, work.rows, 0, work.panels};
-        const index_t row = index / chunks * block_rows, panel = index % chunks * chunk_panels;
+        const index_t block = quotient(index, chunks), row = block * block_rows;
+        const index_t panel = (index - block * chunks) * chunk_panels;
         return {row, smaller(row + block_rows, work.rows), panel, smaller(panel + chunk_panels, work.panels)};
     }
 
 private:
-    static constexpr index_t divide_up(index_t a, index_t b) noexcept { return (a + b - 1) / b; }
     static constexpr index_t larger(index_t a, index_t b) noexcept { return a > b ? a : b; }
     static constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
 };

@@ -91,8 +91,17 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         const index_t most = Tile::max_rows(width), few = small_rows(width);
         if (takes_most && (left >= 2 * most || (left >= most && most > few))) return most;
         const index_t limit = takes_most ? (most < few ? most : few) : rows_below_most(width);
-        const index_t tiles = (left + limit - 1) / limit;
-        return (left + tiles - 1) / tiles;
+        return equal_rows(left, limit);
+    }
+
+    /// ceil(left / tiles), for the fewest tiles of at most `limit` rows. It runs for each tile, so it does not divide.
+    static constexpr index_t equal_rows(index_t left, index_t limit) noexcept {
+        if (left <= limit) return left;
+        if (left > limit * (limit - 1)) return limit;  // of limit or more tiles, each lacks less than a row
+        index_t tiles = 2, rows = limit;
+        while (tiles * limit < left) ++tiles;
+        while ((rows - 1) * tiles >= left) --rows;
+        return rows;
     }
 
     /// Sums of `rows` slots from the source's on, tile_rows() of them: `panel.vectors` vectors a row.

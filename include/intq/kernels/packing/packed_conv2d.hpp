@@ -7,6 +7,7 @@
 #include "intq/arith/conv.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/core/qparams.hpp"
+#include "intq/core/quotient.hpp"
 #include "intq/core/workspace.hpp"
 #include "intq/kernels/streaming/code_bounds.hpp"
 #include "intq/kernels/window/geometry.hpp"
@@ -88,17 +89,15 @@ struct PackedConv2d {
     INTQ_ALWAYS_INLINE constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
     /// A division costs small layers time, so one group has none.
     INTQ_ALWAYS_INLINE constexpr index_t group_inputs() const noexcept {
-        return groups == 1 ? in_channels : in_channels / groups;
+        return groups == 1 ? in_channels : quotient(in_channels, groups);
     }
     INTQ_ALWAYS_INLINE constexpr index_t group_outputs() const noexcept {
-        return groups == 1 ? out_channels : out_channels / groups;
+        return groups == 1 ? out_channels : quotient(out_channels, groups);
     }
     INTQ_ALWAYS_INLINE constexpr index_t padded_outputs() const noexcept {
         return is_depthwise ? group_stride : groups * group_stride;
     }
-    INTQ_ALWAYS_INLINE constexpr index_t panels() const noexcept {
-        return (group_stride + packing.columns - 1) / packing.columns;
-    }
+    INTQ_ALWAYS_INLINE constexpr index_t panels() const noexcept { return quotient_up(group_stride, packing.columns); }
     /// The skeleton's taps, and the products of each. A row of a paired tile, or of one of windows, is a whole window.
     INTQ_ALWAYS_INLINE constexpr bool is_paired() const noexcept { return packing.staging == simd::Staging::paired; }
     INTQ_ALWAYS_INLINE constexpr bool is_paired_depthwise() const noexcept {

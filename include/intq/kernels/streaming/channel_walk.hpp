@@ -19,6 +19,7 @@
 #include "intq/core/channel_blocks.hpp"
 #include "intq/core/executor.hpp"
 #include "intq/core/qparams.hpp"
+#include "intq/core/quotient.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -31,7 +32,7 @@ inline constexpr index_t chunk_elements = index_t{1} << 15;
 inline constexpr index_t stage_elements = 64;
 
 constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
-constexpr index_t chunks_of(index_t count, index_t chunk) noexcept { return (count + chunk - 1) / chunk; }
+constexpr index_t chunks_of(index_t count, index_t chunk) noexcept { return quotient_up(count, chunk); }
 
 /// ok, or the first extents that differ.
 /// @pre equal ranks
@@ -47,7 +48,7 @@ template <class Op, class... T>
 void walk_blocks(const Op& op, const ChannelBlocks& blocks, const Executor& executor, T*... at) {
     if (blocks.size() == 0) return;
     if (blocks.inner == 1 && blocks.channels > 1) {
-        const index_t step = blocks.channels < chunk_elements ? chunk_elements / blocks.channels : 1;
+        const index_t step = blocks.channels < chunk_elements ? quotient(chunk_elements, blocks.channels) : 1;
         executor(chunks_of(blocks.outer, step), [&](index_t chunk) {
             const index_t first = chunk * step;
             op.rows(0, blocks.channels, smaller(step, blocks.outer - first), (at + first * blocks.channels)...);
@@ -57,9 +58,9 @@ void walk_blocks(const Op& op, const ChannelBlocks& blocks, const Executor& exec
     executor(chunks_of(blocks.size(), chunk_elements), [&](index_t chunk) {
         const index_t last = smaller((chunk + 1) * chunk_elements, blocks.size());
         for (index_t first = chunk * chunk_elements; first < last;) {
-            const index_t run = first / blocks.inner;
+            const index_t run = quotient(first, blocks.inner);
             const index_t end = smaller(last, (run + 1) * blocks.inner);
-            op.run(run % blocks.channels, end - first, (at + first)...);
+            op.run(run - quotient(run, blocks.channels) * blocks.channels, end - first, (at + first)...);
             first = end;
         }
     });
@@ -195,7 +196,7 @@ inline constexpr index_t channel_block = 256;
 template <class Fill, class Body>
 INTQ_ALWAYS_INLINE void for_each_piece(index_t channels, index_t rows, Fill&& fill, Body&& body) {
     if (channels <= channel_block / 2) {
-        const index_t repeats = smaller(channel_block / channels, rows), piece = repeats * channels;
+        const index_t repeats = smaller(quotient(channel_block, channels), rows), piece = repeats * channels;
         for (index_t at = 0; at < piece; at += channels) fill(0, channels, at);
         for (index_t offset = 0; offset < rows * channels; offset += piece)
             body(offset, smaller(piece, rows * channels - offset));

@@ -40,7 +40,7 @@ void walk_pairs(const PairWalk& walk, const void* x, const void* y, void* out, c
     const index_t columns = walk.extents[last];
     index_t rows = 1;
     for (int axis = 0; axis < last; ++axis) rows *= walk.extents[axis];
-    const index_t rows_of_task = columns < stream_chunk ? stream_chunk / columns : 1;
+    const index_t rows_of_task = columns < stream_chunk ? quotient(stream_chunk, columns) : 1;
     const auto run_row = [&](const Code* const* from, Code* to) {
         if (walk.steps[0][last] == 1 && walk.steps[1][last] == 1) return run(from[0], from[1], to, columns);
         const int constant = walk.steps[0][last] == 1 ? 1 : 0;
@@ -57,10 +57,11 @@ void walk_pairs(const PairWalk& walk, const void* x, const void* y, void* out, c
         for (index_t row = task * rows_of_task; row < end; ++row) {
             index_t rest = row, at[2] = {0, 0};
             for (int axis = last - 1; axis >= 0; --axis) {
-                const index_t place = rest % walk.extents[axis];
+                const index_t whole = quotient(rest, walk.extents[axis]);
+                const index_t place = rest - whole * walk.extents[axis];
                 at[0] += place * walk.steps[0][axis];
                 at[1] += place * walk.steps[1][axis];
-                rest /= walk.extents[axis];
+                rest = whole;
             }
             const Code* const from[2] = {static_cast<const Code*>(x) + at[0], static_cast<const Code*>(y) + at[1]};
             run_row(from, static_cast<Code*>(out) + row * columns);

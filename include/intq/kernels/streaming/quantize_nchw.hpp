@@ -93,7 +93,7 @@ INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t ch
     arith::with_rule(rule, [&](auto fixed) {
         const detail::QuantizeOp<L, decltype(fixed), Code> op{qparams};
         executor(images * chunks, [&](index_t task) {
-            const index_t image = task / chunks, first = (task - image * chunks) * chunk;
+            const index_t image = quotient(task, chunks), first = (task - image * chunks) * chunk;
             const index_t count = pixels - first < chunk ? pixels - first : chunk;
             const float* const from = x + image * channels * pixels;
             Code* const to = out + (image * pixels + first) * channels;

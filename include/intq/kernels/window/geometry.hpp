@@ -36,13 +36,15 @@ struct ValidTaps {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+/// The taps of the window of output position `out`.
 constexpr ValidTaps valid_taps(index_t out, index_t stride, index_t padding, index_t dilation, index_t kernel,
                                index_t extent) noexcept {
+    // Few taps lie outside, and small cores have no instruction that divides.
     const index_t start = out * stride - padding;
-    const index_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
-    const index_t room = extent - start;
-    const index_t last = room <= 0 ? 0 : (room + dilation - 1) / dilation;
-    return {first, last < kernel ? last : kernel};
+    ValidTaps taps{0, kernel};
+    while (taps.first < kernel && start + taps.first * dilation < 0) ++taps.first;
+    while (taps.last > 0 && start + (taps.last - 1) * dilation >= extent) --taps.last;
+    return taps;
 }
 
 namespace detail {

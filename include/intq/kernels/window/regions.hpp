@@ -33,17 +33,21 @@ struct AxisRegion {
 /// The run that begins at `first`, which begins one.
 ///
 /// The taps of a position p are [ceil((padding - p·stride) / dilation), ceil((in + padding - p·stride) / dilation)),
-/// both cut to the window: neither end grows with p, and the run ends where one of them falls.
-constexpr AxisRegion axis_region(const WindowAxis& axis, index_t first) noexcept {
-    ValidTaps taps = valid_taps(first, axis.stride, axis.padding, axis.dilation, axis.kernel, axis.in);
-    if (taps.first > axis.kernel) taps.first = axis.kernel;
+/// both cut to the window: neither end grows with p, and the run ends where one of them falls. It goes at least to
+/// where the tap before the first one enters the image, or the last one leaves it.
+INTQ_OUT_OF_LINE constexpr AxisRegion axis_region(const WindowAxis& axis, index_t first) noexcept {
+    const ValidTaps taps = valid_taps(first, axis.stride, axis.padding, axis.dilation, axis.kernel, axis.in);
     index_t last = axis.out;
-    const auto end_at = [&](index_t distance) {
-        const index_t position = (distance + axis.stride - 1) / axis.stride;
+    if (taps.first > 0) {
+        const index_t enters = axis.padding - (taps.first - 1) * axis.dilation;
+        index_t position = first + 1;
+        while (position * axis.stride < enters) ++position;
         if (position < last) last = position;
-    };
-    if (taps.first > 0) end_at(axis.padding - (taps.first - 1) * axis.dilation);
-    if (taps.last > 0) end_at(axis.in + axis.padding - (taps.last - 1) * axis.dilation);
+    }
+    if (taps.last > 0) {  // from the end: behind a run in the middle are the positions of one border
+        const index_t leaves = axis.in + axis.padding - (taps.last - 1) * axis.dilation;
+        while (last > first + 1 && (last - 1) * axis.stride >= leaves) --last;
+    }
     return {first, last, taps};
 }
 
