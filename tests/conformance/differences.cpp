@@ -80,7 +80,11 @@ Case draw_case(Draw& draw) {
     spec.bias_codes = bias;
     spec.input = QParams::per_tensor(0.02f, draw.between(-128, 127), DType::int8);
     spec.weight = QParams::per_channel({scales, static_cast<std::size_t>(spec.out_channels)}, {}, 0, -128, 127);
-    spec.output = QParams::per_tensor(s_out, draw.one_in(2) ? -128 : draw.between(-128, 127), DType::int8);
+    spec.output = QParams::per_tensor(s_out,
+                                      draw.one_in(2)   ? -128
+                                      : draw.one_in(2) ? 0
+                                                       : draw.between(-128, 127),
+                                      DType::int8);
     spec.activation = draw.one_in(3) ? Activation::relu : draw.one_in(4) ? Activation::relu6 : Activation::none;
     return drawn;
 }

@@ -166,6 +166,7 @@ public:
     RoundingCheck(std::int32_t multiplier, int shift, int zero_point)
         : words_(Rule::make({multiplier, shift})),
           short_(words_[0], words_[1], zero_point),
+          positive_(words_[0], words_[1], 0),
           shift_(shift),
           zero_point_(zero_point) {}
 
@@ -173,7 +174,11 @@ public:
     bool agrees(std::int64_t acc) const {
         REQUIRE(Rule::is_short(acc < 0 ? -acc : acc, words_));
         const auto expected = ref::multiply_double_rounding(acc, {words_[0], shift_}) + zero_point_;
-        return short_.scaled(static_cast<std::int32_t>(acc)) == expected;
+        const auto sum = static_cast<std::int32_t>(acc);
+        // Where no code is negative, a negative number only has to stay one, or 0.
+        const std::int64_t positive = positive_.scaled<simd::CodeRange::positive>(sum);
+        return short_.scaled(sum) == expected &&
+               std::max<std::int64_t>(positive, 0) == std::max<std::int64_t>(expected - zero_point_, 0);
     }
     /// Sums whose second rounding is a tie, and their neighbours.
     bool agrees_on_ties(int count) const {
@@ -190,7 +195,7 @@ public:
 
 private:
     arith::ChannelWords words_;
-    simd::dsp_lanes::ShortRounding short_;
+    simd::dsp_lanes::ShortRounding short_, positive_;
     int shift_, zero_point_;
 };
 

@@ -35,7 +35,7 @@ public:
           highest_(packed.codes.highest) {}
 
     INTQ_ALWAYS_INLINE std::int8_t code(std::int32_t sum) const noexcept {
-        return clamp_code<L, Range>(rounding_.scaled(sum), lowest_, highest_);
+        return clamp_code<L, Range>(rounding_.template scaled<Range>(sum), lowest_, highest_);
     }
 
 private:

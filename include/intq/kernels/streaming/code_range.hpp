@@ -18,7 +18,8 @@ using simd::CodeRange;
 
 constexpr CodeRange code_range(const arith::OutputCodes& codes) noexcept {
     if (INTQ_SMALL || codes.highest != INT8_MAX) return CodeRange::any;  // fewer loops are linked
-    return codes.lowest == INT8_MIN ? CodeRange::int8 : codes.lowest == 0 ? CodeRange::positive : CodeRange::any;
+    if (codes.lowest == 0 && codes.zero_point == 0) return CodeRange::positive;
+    return codes.lowest == INT8_MIN ? CodeRange::int8 : CodeRange::any;
 }
 
 /// function(integral_constant<CodeRange, …>) for the range of codes: code of its own for each.

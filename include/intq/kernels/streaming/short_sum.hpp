@@ -80,7 +80,7 @@ INTQ_OUT_OF_LINE void store_short_sums(const typename L::ShortSum& given, const 
     const typename L::ShortSum sum = given;
     [[maybe_unused]] const std::int32_t lowest = codes.lowest, highest = codes.highest;
     const auto code = [&](auto index, std::int32_t x, std::int32_t y) INTQ_ALWAYS_INLINE_LAMBDA {
-        const std::int32_t scaled = sum.template scaled<index.value, Right>(x, y);
+        const std::int32_t scaled = sum.template scaled<index.value, Right, Range>(x, y);
         return clamp_code<L, Range>(scaled, lowest, highest);
     };
     for (const std::int8_t* const end = a + count / 4 * 4; a != end; a += 4, b += 4, out += 4) {

@@ -18,6 +18,7 @@
 #    include <cstdint>
 
 #    include "intq/arith/lanes.hpp"
+#    include "intq/simd/base/code_streams.hpp"
 #    include "intq/simd/base/partial.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
 #    include "intq/simd/tiles/paired_tile.hpp"
@@ -50,8 +51,11 @@ struct dsp_lanes : arith::scalar_lanes {
               power_(static_cast<std::int32_t>(std::uint32_t{1} << (32 + shift))),
               zero_point_(zero_point) {}
 
+        /// @tparam Range  of the codes: what becomes of a negative sum does not matter where none is negative
+        template <CodeRange Range = CodeRange::any>
         INTQ_ALWAYS_INLINE std::int32_t scaled(std::int32_t acc) const noexcept {
             const std::int32_t x = DspWords::smmlar(acc, multiplier_, acc);
+            if constexpr (Range == CodeRange::positive) return DspWords::smmulr(x, power_);
             const auto away =
                 static_cast<std::int32_t>(static_cast<std::uint32_t>(x) + static_cast<std::uint32_t>(x >> 31));
             return DspWords::smmlar(away, power_, zero_point_);
@@ -82,17 +86,19 @@ struct dsp_lanes : arith::scalar_lanes {
 
         /// The sum of byte `Index` of two words, with its zero point, before its bounds.
         ///
+        /// @tparam Range  as that of ShortRounding::scaled()
         /// @tparam Right  the right shift: 0 where the second factor is 1/2 too, 1, or 2 for all others
-        template <int Index, int Right>
+        template <int Index, int Right, CodeRange Range>
         INTQ_ALWAYS_INLINE std::int32_t scaled(std::int32_t a, std::int32_t b) const noexcept {
             const std::int32_t first = DspWords::add_byte<Index>(zero_a_, a) * (1 << 19);
-            if constexpr (Right == 0) return sum_.scaled(first + DspWords::add_byte<Index>(zero_b_, b) * (1 << 19));
+            if constexpr (Right == 0)
+                return sum_.template scaled<Range>(first + DspWords::add_byte<Index>(zero_b_, b) * (1 << 19));
             const std::int32_t x = DspWords::smmulr(DspWords::add_byte<Index>(zero_b_, b) * (1 << 21), multiplier_);
             const std::int32_t away = x + (x >> 31);
             if constexpr (Right == 1)
-                return sum_.scaled(first + ((away + 1) >> 1));
+                return sum_.template scaled<Range>(first + ((away + 1) >> 1));
             else
-                return sum_.scaled(DspWords::smmlar(away, power_, first));
+                return sum_.template scaled<Range>(DspWords::smmlar(away, power_, first));
         }
 
     private:

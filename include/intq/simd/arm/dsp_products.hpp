@@ -95,7 +95,7 @@ struct DspProducts {
     }
 
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
-    /// The codes of three rows and of all whole panels, with sums and codes in registers: the four instructions of
+    /// The codes of three rows and of all whole panels, with sums and codes in registers: three or four instructions of
     /// ShortRounding a code, and 30 for the parameters of two channels; bounds of any range take 13 more.
     template <CodeRange Range> static INTQ_OUT_OF_LINE void store_panels(const PairedPanels& panels) noexcept {
         register const PairedPanels* pointer asm("r0") = &panels;
@@ -135,11 +135,12 @@ struct DspProducts {
             "lsl r12, r9, r12\n\t"
             ".macro intq_code sum, multiplier, power\n\t"
             "smmlar \\sum, \\sum, \\multiplier, \\sum\n\t"
-            "add \\sum, \\sum, \\sum, asr #31\n\t"
-            "smmlar \\sum, \\sum, \\power, lr\n\t"
             ".if %c[range] == %c[positive]\n\t"
+            "smmulr \\sum, \\sum, \\power\n\t"
             "usat \\sum, #7, \\sum\n\t"
             ".else\n\t"
+            "add \\sum, \\sum, \\sum, asr #31\n\t"
+            "smmlar \\sum, \\sum, \\power, lr\n\t"
             "ssat \\sum, #8, \\sum\n\t"
             ".endif\n\t"
             ".endm\n\t"

@@ -12,8 +12,8 @@
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
-/// The bounds of codes that one instruction of lanes with ShortRounding keeps, those of int8 and 0 … 127, and all
-/// others.
+/// The bounds of codes that one instruction of lanes with ShortRounding keeps, those of int8 and 0 … 127 of a zero
+/// point of 0, where no negative number is a code, and all others.
 enum class CodeRange : std::uint8_t { int8, positive, any };
 
 /// The bounds of codes: those of int8 where the lowest is also the zero point; 0, which is the zero point, to a
