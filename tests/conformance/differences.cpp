@@ -62,6 +62,11 @@ Case draw_case(Draw& draw) {
     spec.groups = draw.one_in(3) ? draw.between(1, 4) : 1;
     if (draw.one_in(3)) {
         spec.groups = spec.in_channels = spec.out_channels = draw.between(2, draw.one_in(4) ? 70 : 19);
+        if (draw.one_in(2)) {  // windows that have loops of their own
+            w.kernel = {3, 3};
+            w.dilation = {};
+            w.stride = draw.one_in(2) ? Size2d{1, 1} : Size2d{2, 2};
+        }
     } else {
         spec.in_channels = spec.groups * draw.between(1, draw.one_in(3) ? 40 : 6);
         spec.out_channels = spec.groups * draw.between(1, draw.one_in(4) ? 40 : 9);

@@ -276,33 +276,55 @@ template <int Rows, int Columns> bool tile_agrees(index_t depth, Draw& draw) {
     return std::equal(acc, acc + Rows * Columns, expected);
 }
 
-/// Windows of two lines, over columns of four or five rows of four channels.
-template <int Stride> bool two_rows_agree(index_t pairs, Draw& draw) {
-    constexpr std::size_t rows = 3 + Stride, words = Stride + 1;
-    const auto columns = static_cast<std::size_t>((2 * pairs - 1) * Stride + 3);
-    std::vector<std::int8_t> x(columns * 4 * rows), w(9);  // [column][row][channel], [column][row]
-    for (std::int8_t& code : x) code = any_code(draw);
+/// Codes of windows of two lines, or of one, over columns of four or five rows of four channels.
+template <int Stride, simd::CodeRange Range> bool windows_agree(index_t width, index_t lines, Draw& draw) {
+    constexpr index_t rows = 3 + Stride, words = Stride + 1, channels = 4;
+    const index_t columns = (width - 1) * Stride + 3;
+    std::vector<std::int8_t> x(static_cast<std::size_t>(columns * channels * rows)), w(9 * channels);
+    for (std::int8_t& code : x) code = any_code(draw);  // [column][row][channel]
     for (std::int8_t& weight : w) weight = any_code(draw);
-    std::vector<std::int32_t> staged(columns * 4 * words), sums(static_cast<std::size_t>(4 * pairs));
-    for (std::size_t i = 0; i < columns; ++i) {
-        const auto word = [&](std::size_t row) { return word_of_bytes(&x[4 * (rows * i + row)]); };
-        std::int32_t* const to = staged.data() + 4 * words * i;
+    std::vector<std::int32_t> staged(static_cast<std::size_t>(columns * channels * words));
+    for (index_t i = 0; i < columns; ++i) {
+        const auto word = [&](index_t row) { return word_of_bytes(x.data() + channels * (rows * i + row)); };
+        std::int32_t* const to = staged.data() + channels * words * i;
         if constexpr (Stride == 1)
             Tile::pair_four(word(0), word(1), word(2), word(3), to);
         else
             Tile::pair_five(word(0), word(1), word(2), word(3), word(4), to);
     }
-    std::int16_t packed[12];
-    for (std::size_t i = 0; i < 12; ++i) packed[i] = i % 4 == 3 ? 0 : w[i / 4 * 3 + i % 4];
-    for (std::size_t channel = 0; channel < 4; ++channel) {
-        const auto bias = static_cast<std::int32_t>(draw.bits());
-        Tile::sum_two_rows<Stride>(staged.data() + words * channel, packed, bias, pairs, sums.data());
-        for (std::size_t i = 0; i < sums.size(); ++i) {
-            const std::size_t column = (i / 4 * 2 + i % 2) * Stride, row = i / 2 % 2 * Stride;
-            std::int64_t sum = bias;
-            for (std::size_t k = 0; k < 9; ++k) sum += x[4 * (rows * (column + k / 3) + row + k % 3) + channel] * w[k];
-            if (sums[i] != wrapped(sum)) return false;
-        }
+    std::int32_t biases[channels], multipliers[channels], shifts[channels];
+    for (index_t c = 0; c < channels; ++c) {
+        biases[c] = static_cast<std::int32_t>(draw.between(-100000, 100000));
+        multipliers[c] = static_cast<std::int32_t>(draw.between(1 << 30, INT32_MAX));
+        shifts[c] = static_cast<std::int32_t>(draw.between(-12, -2));
+    }
+    std::vector<std::int8_t> y(static_cast<std::size_t>(lines * width * channels), 99);
+    simd::PairedWindows of;
+    of.zero_point = Range == simd::CodeRange::positive ? 0 : 5;
+    of.lowest = Range == simd::CodeRange::positive ? 0 : Range == simd::CodeRange::int8 ? -128 : -70;
+    of.highest = Range == simd::CodeRange::any ? 90 : 127;
+    of.step = of.channels = channels;
+    of.line = of.to_lower = lines == 1 ? 0 : width * channels;
+    of.x = staged.data();
+    of.y = y.data();
+    of.w = w.data();
+    of.biases = biases;
+    of.multipliers = multipliers;
+    of.shifts = shifts;
+    of.lines = lines;
+    of.next_bytes = 0;
+    of.pairs_step = width / 2 * 2 * channels;
+    of.is_odd = width % 2;
+    Tile::store_windows<simd::dsp_lanes, Stride, Range>(of);
+    for (index_t i = 0; i < lines * width * channels; ++i) {
+        const index_t c = i % channels, column = i / channels % width * Stride, row = i / channels / width * Stride;
+        std::int64_t sum = biases[c];
+        for (index_t k = 0; k < 9; ++k)
+            sum += x[static_cast<std::size_t>(channels * (rows * (column + k / 3) + row + k % 3) + c)] *
+                   w[static_cast<std::size_t>(9 * c + k)];
+        const auto scaled = static_cast<std::int64_t>(ref::multiply_double_rounding(sum, {multipliers[c], shifts[c]}));
+        const auto code = std::clamp<std::int64_t>(scaled + of.zero_point, of.lowest, of.highest);
+        if (y[static_cast<std::size_t>(i)] != code) return false;
     }
     return true;
 }
@@ -322,11 +344,17 @@ TEST_CASE("a tile of staged pixels sums the products of plain loops") {
     }
 }
 
-TEST_CASE("windows of 3×3 on staged columns sum the products of plain loops") {
+TEST_CASE("codes of 3×3 windows on staged columns are those of plain loops") {
     Draw draw(4);
-    for (index_t pairs = 1; pairs <= 9; ++pairs) {
-        CAPTURE(pairs);
-        CHECK(two_rows_agree<1>(pairs, draw));
-        CHECK(two_rows_agree<2>(pairs, draw));
-    }
+    using enum simd::CodeRange;
+    for (index_t width = 1; width <= 9; ++width)
+        for (index_t lines = 1; lines <= 2; ++lines) {
+            CAPTURE(width, lines);
+            CHECK(windows_agree<1, any>(width, lines, draw));
+            CHECK(windows_agree<1, int8>(width, lines, draw));
+            CHECK(windows_agree<1, positive>(width, lines, draw));
+            CHECK(windows_agree<2, any>(width, lines, draw));
+            CHECK(windows_agree<2, int8>(width, lines, draw));
+            CHECK(windows_agree<2, positive>(width, lines, draw));
+        }
 }

@@ -57,34 +57,44 @@ private:
         const PackedConv2d& packed = *call.packed;
         if constexpr (has_short)
             if (packed.scaled_is_small && staged.layout().served == 2)
-                return detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-                    run_short<range.value>(call, staged, c, line, count);
-                });
+                return run_short(windows_of(call, staged, c, line, count), packed);
         run_any(call, staged, c, line, count);
     }
 
     /// Windows of 3×3, in the short form of the policy.
-    template <detail::CodeRange Range>
-    static INTQ_NEVER_INLINE void run_short(const ConvCall& call, const detail::PairedLines<Backend>& staged, index_t c,
-                                            index_t line, index_t count) noexcept {
+    static INTQ_ALWAYS_INLINE void run_short(const simd::PairedWindows& windows, const PackedConv2d& packed) noexcept {
+        detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+            if (packed.window.stride.width == 1)
+                Tile::template store_windows<L, 1, range.value>(windows);
+            else
+                Tile::template store_windows<L, 2, range.value>(windows);
+        });
+    }
+    static INTQ_ALWAYS_INLINE simd::PairedWindows windows_of(const ConvCall& call,
+                                                             const detail::PairedLines<Backend>& staged, index_t c,
+                                                             index_t line, index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
         const detail::PairedLineLayout& layout = staged.layout();
-        const index_t width = call.geometry->out.width, step = packed.out_channels;
-        std::int8_t* y = static_cast<std::int8_t*>(call.y) + line * width * step + c;
-        std::int32_t* const sums = staged.sums();
-        const index_t left = packed.out_channels - c;
-        const index_t channels = left < detail::paired_channels ? left : detail::paired_channels;
-        const index_t pairs = ((count - 1) / 2 * layout.pixels + width + 1) / 2;
-        const detail::SumLines of{width, 2 * (layout.pixels - width / 2 * 2), step};
-        const auto* const bias = static_cast<const std::int32_t*>(packed.bias);
-        for (const index_t first = c, end = c + channels; c < end; ++c, ++y) {
-            const detail::ShortCodes<L, Range> codes(packed, c);
-            if (packed.window.stride.width == 1)
-                detail::sum_two_rows<Backend, 1>(staged.words(c - first), staged.weights_of(c), bias[c], pairs, sums);
-            else
-                detail::sum_two_rows<Backend, 2>(staged.words(c - first), staged.weights_of(c), bias[c], pairs, sums);
-            detail::store_two_rows<L, Range>(codes, of, count, sums, y);
-        }
+        const index_t width = call.geometry->out.width, step = packed.out_channels, left = step - c;
+        const index_t pair_words = width / 2 * 2 * packed.window.stride.width * layout.column;
+        simd::PairedWindows of;
+        of.zero_point = packed.codes.zero_point;
+        of.step = step;
+        of.line = of.to_lower = count == 1 ? 0 : width * step;
+        of.lowest = packed.codes.lowest;
+        of.highest = packed.codes.highest;
+        of.x = staged.words(0);
+        of.y = static_cast<std::int8_t*>(call.y) + line * width * step + c;
+        of.w = staged.weights_of(c);
+        of.biases = static_cast<const std::int32_t*>(packed.bias) + c;
+        of.multipliers = packed.words + c;
+        of.shifts = of.multipliers + packed.padded_outputs();
+        of.channels = left < detail::paired_channels ? left : detail::paired_channels;
+        of.lines = count;
+        of.next_bytes = (layout.line - pair_words) * static_cast<index_t>(sizeof(std::int32_t));
+        of.pairs_step = width / 2 * 2 * step;
+        of.is_odd = width % 2;
+        return of;
     }
 
     /// Any window and policy.
@@ -95,11 +105,13 @@ private:
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
         for (index_t i = 0; i < (left < detail::paired_channels ? left : detail::paired_channels); ++i) {
             const auto channel = epilogue.channels(c + i);
+            const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[c + i];
             for (index_t k = 0; k < count; ++k) {
-                staged.add(i, c + i, k, staged.sums());
+                if (k == 0 || staged.layout().served == 2) staged.write_weights(c + i, k);
                 index_t at = (line + k) * width * packed.out_channels + c + i;
                 for (index_t p = 0; p < width; ++p, at += packed.out_channels)
-                    epilogue.store(staged.sums()[p], channel, static_cast<const Sumin*>(call.sumin) + (adds ? at : 0),
+                    epilogue.store(staged.sum(i, k, p, bias), channel,
+                                   static_cast<const Sumin*>(call.sumin) + (adds ? at : 0),
                                    static_cast<Y*>(call.y) + at, 1);
             }
         }

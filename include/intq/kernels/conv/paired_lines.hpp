@@ -15,16 +15,11 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// PairedTile::sum_two_rows() out of line, whose loop takes all registers.
-template <class Backend, int Stride>
-INTQ_OUT_OF_LINE void sum_two_rows(const std::int32_t* x, const std::int16_t* w, std::int32_t bias, index_t pairs,
-                                   std::int32_t* sums) noexcept {
-    simd::PairedTile<Backend>::template sum_two_rows<Stride>(x, w, bias, pairs, sums);
-}
-
 /// The windows of some output lines, as columns of pairs.
 ///
 ///     word(line, column, channel, g) = {x[row 2g of the line's window][column][channel], x[row 2g + 1][…]}
+///
+/// or, where two output lines have four rows, of rows g and g + 2: then both have the same weights.
 ///
 /// They lie as PairedLineLayout says, padding as the zero point. Behind a last row without a partner is anything: its
 /// weight is zero. Margins are written once, because no channel changes them.
@@ -68,64 +63,63 @@ public:
                     stage_five(x + top * row_bytes_, to);
             } else if (has_form && window.stride.height == 1) {
                 stage_four(row(x, top), row(x, top + 1), row(x, top + 2), row(x, top + 3), to);
+            } else if (has_form && last > 0) {
+                stage_five(row(x, top), row(x, top + 1), row(x, top + 2), row(x, top + 3), row(x, top + 4), to);
             } else {
                 const index_t rows = last > 0 ? at_.rows : window.kernel.height;  // one output line is left
                 for (index_t g = 0; 2 * g < rows; ++g) {
-                    const index_t y = top + 2 * g * between;
-                    const Row upper = row(x, y), lower = 2 * g + 1 < at_.rows ? row(x, y + between) : upper;
-                    stage_pair(upper, lower, left, to + g);
+                    const index_t first_row = upper_row(g), second = lower_row(g);
+                    const Row upper = row(x, top + first_row * between);
+                    stage_pair(upper, second < at_.rows ? row(x, top + second * between) : upper, left, to + g);
                 }
             }
         }
     }
 
-    /// sums[p] = bias + the products of window p of output line k of those staged, by any window.
+    /// Writes the weights of a channel as the pairs of output line k of those staged.
+    void write_weights(index_t c, index_t k) const noexcept {
+        const Size2d kernel = packed_.window.kernel;
+        const std::int8_t* w = weights_of(c);
+        const index_t first = k % at_.served == 1 ? packed_.window.stride.height : 0;  // of the line's rows
+        const auto weight = [&](index_t row) {
+            return row < first || row >= first + kernel.height ? std::int8_t{0} : w[row - first];
+        };
+        std::int32_t* to = weights();
+        for (index_t kx = 0; kx < kernel.width; ++kx, w += kernel.height)
+            for (index_t g = 0; g < at_.groups; ++g)
+                *to++ = Tile::two_weights(weight(upper_row(g)), weight(lower_row(g)));
+    }
+    /// bias + the products of window p of output line k of those staged.
     ///
     /// @param channel  among those staged
-    /// @param c        the same in the layer
-    void add(index_t channel, index_t c, index_t k, std::int32_t* sums) const noexcept {
+    /// @pre   the weights are written for them
+    INTQ_ALWAYS_INLINE std::int32_t sum(index_t channel, index_t k, index_t p, std::int32_t bias) const noexcept {
         const Window2d& window = packed_.window;
-        const std::int32_t bias = static_cast<const std::int32_t*>(packed_.bias)[c];
-        const std::int32_t* x = words(channel) + k / at_.served * at_.line;
-        const std::int16_t* const weights = weights_of(c);
-        std::int32_t lower[6] = {};
-        const bool is_second = k % at_.served == 1, is_lower = is_second && window.stride.height == 1;
-        if (is_second && !is_lower) ++x;  // its first rows are the second pair of the line
-        if (is_lower) {
-            const simd::PairedWeights3x3 w = Tile::one_row_lower(weights_3x3(c));
-            const std::int32_t words[] = {w.w0, w.w1, w.w2, w.w3, w.w4, w.w5};
-            for (int i = 0; i < 6; ++i) lower[i] = words[i];
-        }
-        for (index_t p = 0; p < geometry_.out.width; ++p, x += at_.column * window.stride.width) {
-            std::int32_t sum = bias;
-            const std::int32_t* from = x;
-            index_t i = 0;
-            for (index_t kx = 0; kx < window.kernel.width; ++kx, from += at_.column * window.dilation.width)
-                for (index_t g = 0; g < (window.kernel.height + 1) / 2; ++g, ++i)
-                    sum = Tile::add(sum, from[g], is_lower ? lower[i] : Tile::two_weights(weights + 2 * i));
-            sums[p] = sum;
-        }
+        const std::int32_t* x = words(channel) + k / at_.served * at_.line + p * at_.column * window.stride.width;
+        const std::int32_t* w = weights();
+        for (index_t kx = 0; kx < window.kernel.width; ++kx, x += at_.column * window.dilation.width)
+            for (index_t g = 0; g < at_.groups; ++g) bias = Tile::add(bias, x[g], *w++);
+        return bias;
     }
 
     /// The words of a staged channel.
     INTQ_ALWAYS_INLINE const std::int32_t* words(index_t channel) const noexcept {
         return words_ + channel * at_.groups;
     }
-    /// Pairs of rows, column by column.
-    INTQ_ALWAYS_INLINE const std::int16_t* weights_of(index_t c) const noexcept {
-        return static_cast<const std::int16_t*>(packed_.weights) + 2 * c * at_.weights;
+    /// Those of a channel, column by column.
+    INTQ_ALWAYS_INLINE const std::int8_t* weights_of(index_t c) const noexcept {
+        return static_cast<const std::int8_t*>(packed_.weights) + c * packed_.taps();
     }
-
-    /// @pre the window is 3×3
-    INTQ_ALWAYS_INLINE simd::PairedWeights3x3 weights_3x3(index_t c) const noexcept {
-        const std::int16_t* const w = weights_of(c);
-        return {Tile::two_weights(w),     Tile::two_weights(w + 2), Tile::two_weights(w + 4),
-                Tile::two_weights(w + 6), Tile::two_weights(w + 8), Tile::two_weights(w + 10)};
-    }
-    /// Room for the sums of a channel.
-    INTQ_ALWAYS_INLINE std::int32_t* sums() const noexcept { return words_ + at_.words; }
 
 private:
+    INTQ_ALWAYS_INLINE std::int32_t* weights() const noexcept { return words_ + at_.words; }
+    /// The rows of pair g.
+    INTQ_ALWAYS_INLINE index_t upper_row(index_t g) const noexcept { return pairs_neighbours() ? 2 * g : g; }
+    INTQ_ALWAYS_INLINE index_t lower_row(index_t g) const noexcept { return pairs_neighbours() ? 2 * g + 1 : g + 2; }
+    INTQ_ALWAYS_INLINE bool pairs_neighbours() const noexcept {
+        return at_.served == 1 || packed_.window.stride.height == 2;
+    }
+
     /// A row of the image at the block's channels, or one of padding: a word that every pixel shares.
     struct Row {
         const std::int8_t* from;
@@ -152,6 +146,10 @@ private:
         for (std::int32_t* const end = to + at_.inside * 12; to != end; to += 12, from += step)
             Tile::pair_five(Tile::four_codes(from), Tile::four_codes(from + row), Tile::four_codes(from + 2 * row),
                             Tile::four_codes(from + 3 * row), Tile::four_codes(from + 4 * row), to);
+    }
+    INTQ_ALWAYS_INLINE void stage_five(Row a, Row b, Row c, Row d, Row e, std::int32_t* to) const noexcept {
+        for (std::int32_t* const end = to + at_.inside * 12; to != end; to += 12)
+            Tile::pair_five(take(a), take(b), take(c), take(d), take(e), to);
     }
     void stage_pair(Row a, Row b, index_t left, std::int32_t* to) const noexcept {
         for (std::int32_t* const end = to + at_.inside * at_.column; to != end; to += at_.column)

@@ -43,46 +43,6 @@ private:
     std::int32_t lowest_, highest_;
 };
 
-/// Where sums of lines of pixels of one output channel lie, and their codes.
-struct SumLines {
-    index_t width;
-    index_t next_sum;  // from the end of a line to the next one
-    index_t y_step;    // from a pixel to the next
-};
-
-/// The codes of `count` output lines, of which a staged line has two, from sums of two pixels and two lines in turn.
-/// Where the last staged line has one output line, the codes of a second one are overwritten.
-template <class L, CodeRange Range>
-INTQ_OUT_OF_LINE void store_two_rows(const ShortCodes<L, Range>& given, const SumLines& of, index_t count,
-                                     const std::int32_t* sums, std::int8_t* y) noexcept {
-    const ShortCodes<L, Range> codes = given;
-    const index_t step = of.y_step, row = of.width * step, quads = (of.width & ~index_t{1}) * 2, next_sum = of.next_sum;
-    [[maybe_unused]] const bool is_odd = (of.width & 1) != 0;
-    for (; count > 0; count -= 2, sums += next_sum, y += 2 * row) {
-        std::int8_t *upper = y, *lower = count > 1 ? y + row : y;
-        if constexpr (INTQ_SMALL) {
-            for (index_t p = 0; p < of.width; ++p, upper += step, lower += step) {
-                const std::int32_t* const at = sums + 2 * p - p % 2;
-                *lower = codes.code(at[2]);
-                *upper = codes.code(at[0]);
-            }
-            sums += quads;
-        } else {
-            for (const std::int32_t* const end = sums + quads; sums != end;
-                 sums += 4, upper += 2 * step, lower += 2 * step) {
-                *lower = codes.code(sums[2]);
-                lower[step] = codes.code(sums[3]);
-                *upper = codes.code(sums[0]);
-                upper[step] = codes.code(sums[1]);
-            }
-            if (is_odd) {
-                *lower = codes.code(sums[2]);
-                *upper = codes.code(sums[0]);
-            }
-        }
-    }
-}
-
 }  // namespace detail
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

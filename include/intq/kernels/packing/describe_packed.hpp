@@ -188,10 +188,10 @@ constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, ind
 }
 
 /// The largest magnitude of a channel's sum, whatever codes it reads, from the packed bias and weights.
-template <class Weight> std::int64_t largest_sum(const PackedConv2d& packed, index_t channel) noexcept {
+inline std::int64_t largest_sum(const PackedConv2d& packed, index_t channel) noexcept {
     const WeightPlaces places(packed, channel);
     const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[padded_index(packed, channel)];
-    const auto* const weights = static_cast<const Weight*>(packed.weights);
+    const auto* const weights = static_cast<const std::int8_t*>(packed.weights);
     std::int64_t low = bias, high = bias;
     for (index_t tap = 0; tap < packed.taps(); ++tap)
         for (index_t k = 0; k < packed.group_inputs(); ++k) {
@@ -204,12 +204,12 @@ template <class Weight> std::int64_t largest_sum(const PackedConv2d& packed, ind
 
 /// Whether the short form of double rounding is exact for each channel of a layer of whole windows. Channels that only
 /// fill a panel have no codes.
-template <class Weight> bool sums_are_short(const PackedConv2d& packed) noexcept {
+inline bool sums_are_short(const PackedConv2d& packed) noexcept {
     using Rule = arith::fixed_point<arith::double_rounding>;
     const index_t stride = packed.padded_outputs();
     for (index_t channel = 0; channel < packed.out_channels; ++channel) {
         const arith::ChannelWords words = words_at(packed.words, Rule::words, stride, padded_index(packed, channel));
-        if (!Rule::is_short(largest_sum<Weight>(packed, channel), words)) return false;
+        if (!Rule::is_short(largest_sum(packed, channel), words)) return false;
     }
     return true;
 }
@@ -219,8 +219,8 @@ template <class Weight> bool sums_are_short(const PackedConv2d& packed) noexcept
 inline bool is_scaled_small(const PackedConv2d& packed) noexcept {
     const bool keeps = packed.output_dtype == DType::int32;
     if (packed.requantize == arith::RequantizeRule::double_rounding && !keeps) {
-        if (packed.has_whole_windows() || packed.stages_depthwise_windows()) return sums_are_short<std::int8_t>(packed);
-        if (packed.is_paired_depthwise()) return sums_are_short<std::int16_t>(packed);
+        if (packed.has_whole_windows() || packed.stages_depthwise_windows() || packed.is_paired_depthwise())
+            return sums_are_short(packed);
     }
     if (packed.requantize != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;
     const double largest = packed.accumulator_bits == 64 ? static_cast<double>(arith::largest_wide_sum) : 0x1p31;

@@ -101,7 +101,7 @@ constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& ge
 /// where no memory could hold them.
 inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     if (packed.is_paired_depthwise())
-        return round_up(detail::PairedLineLayout(packed.window, geometry).bytes(), buffer_alignment);
+        return round_up(detail::PairedLineLayout(packed.window, geometry).bytes(packed.window), buffer_alignment);
     if (packed.is_paired()) return round_up(detail::paired_bytes(packed, geometry), buffer_alignment);
     if (packed.stages_depthwise_windows())
         return round_up(detail::DepthwiseWindowLayout(packed.window, geometry).bytes(), buffer_alignment);

@@ -170,8 +170,8 @@ constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
     const index_t depth = packed.is_depthwise ? packed.depthwise.depth : packed.packing.depth;
     const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
     if (depth == 1) return packed.weight_dtype;
-    const bool is_wide = staging == simd::Staging::widened || packed.is_paired_depthwise();
-    return is_wide || packed.input_dtype == DType::int16 ? DType::int16 : DType::int8;
+    const bool is_wide = staging == simd::Staging::widened || packed.input_dtype == DType::int16;
+    return is_wide ? DType::int16 : DType::int8;
 }
 
 /// Whether the kernel reads a copy of the input: converted, or laid out for merged rows.

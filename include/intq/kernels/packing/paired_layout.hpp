@@ -34,14 +34,14 @@ constexpr index_t paired_bytes(const PackedConv2d& packed, const ConvGeometry& g
 /// Channels of a depthwise layer that are staged together: the bytes of a word.
 inline constexpr index_t paired_channels = 4;
 
-/// The staged lines of a depthwise layer, and behind them the sums of one channel.
+/// The staged lines of a depthwise layer, and behind them the weights of one channel as pairs.
 ///
 ///     [line][column][channel][pair of rows]
 ///
 /// A line holds the columns that an output line reads, margins included; the next one begins in the margin that both
 /// have. With windows of 3×3 that move by one or two lines, it has their four or five rows and serves two output lines.
 struct PairedLineLayout {
-    index_t served;  // output lines of a staged one; two of windows that sum_two_rows() takes
+    index_t served;  // output lines of a staged one; two of windows that store_windows() takes
     index_t rows;    // of the image in a staged line
     index_t lines;   // staged together: for a channel's parameters to serve some pixels where lines are short
     index_t groups;  // pairs of a column's rows
@@ -50,9 +50,7 @@ struct PairedLineLayout {
     index_t before;  // columns of a line before those of the image, and those
     index_t inside;
     index_t all_columns;  // of a line, with both margins
-    index_t pixels;       // sums of an output line to the next staged one
-    index_t weights;      // words of a channel's weights
-    index_t words;        // of all lines, with what sum_two_rows() reads behind them
+    index_t words;        // of all lines
 
     constexpr PairedLineLayout(const Window2d& window, const ConvGeometry& geometry) noexcept {
         constexpr index_t wanted_pixels = 64;
@@ -69,15 +67,13 @@ struct PairedLineLayout {
         all_columns = (out - 1) * stride + (window.kernel.width - 1) * window.dilation.width + 1;
         before = smaller(window.padding.left, all_columns);
         inside = smaller(geometry.in.width, all_columns - before);
-        // Two pixels are summed together where two lines are.
-        const index_t pitch = round_up(all_columns - smaller(before, all_columns - before - inside), stride * served);
+        const index_t pitch = all_columns - smaller(before, all_columns - before - inside);
         line = pitch * column;
-        pixels = pitch / stride;
-        weights = window.kernel.width * ((window.kernel.height + 1) / 2);
-        words = ((lines - 1) * pitch + all_columns + stride) * column;
+        words = ((lines - 1) * pitch + all_columns) * column;
     }
-    constexpr index_t bytes() const noexcept {
-        return (words + (lines * pixels + 1) * served) * static_cast<index_t>(sizeof(std::int32_t));
+    constexpr index_t weights(const Window2d& window) const noexcept { return window.kernel.width * groups; }
+    constexpr index_t bytes(const Window2d& window) const noexcept {
+        return (words + weights(window)) * static_cast<index_t>(sizeof(std::int32_t));
     }
 
 private:

@@ -11,6 +11,7 @@
 
 #include "intq/simd/arm/dsp_codes.hpp"
 #include "intq/simd/arm/dsp_products.hpp"
+#include "intq/simd/arm/dsp_windows.hpp"
 #include "intq/simd/arm/dsp_words.hpp"
 
 #ifdef INTQ_DETAIL_DSP_
@@ -145,9 +146,8 @@ template <> struct PairedTile<dsp> {
         return static_cast<std::int32_t>(detail::read_bytes(from, count));
     }
 
-    /// The pair at an address.
-    static INTQ_ALWAYS_INLINE std::int32_t two_weights(const std::int16_t* from) noexcept {
-        return detail::read<std::int32_t>(from);
+    static INTQ_ALWAYS_INLINE std::int32_t two_weights(std::int8_t a, std::int8_t b) noexcept {
+        return DspWords::low_halves(a, b);
     }
 
     /// Four codes of two rows as pairs: to[i·stride] = {upper[i], lower[i]}.
@@ -161,12 +161,12 @@ template <> struct PairedTile<dsp> {
         to[3 * stride] = DspWords::high_halves(upper_odd, lower_odd);
     }
 
-    /// The same of four rows, as the two pairs of each code: to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]}.
+    /// The same of four rows, each with the one behind the next: to[2i] = {a[i], c[i]}, to[2i + 1] = {b[i], d[i]}.
     static INTQ_ALWAYS_INLINE void pair_four(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
                                              std::int32_t* to) noexcept {
-        put_four(DspWords::even_bytes(a), DspWords::even_bytes(b), DspWords::even_bytes(c), DspWords::even_bytes(d),
+        put_four(DspWords::even_bytes(a), DspWords::even_bytes(c), DspWords::even_bytes(b), DspWords::even_bytes(d),
                  to);
-        put_four(DspWords::odd_bytes(a), DspWords::odd_bytes(b), DspWords::odd_bytes(c), DspWords::odd_bytes(d),
+        put_four(DspWords::odd_bytes(a), DspWords::odd_bytes(c), DspWords::odd_bytes(b), DspWords::odd_bytes(d),
                  to + 2);
     }
     /// The same of five: to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}.
@@ -177,138 +177,9 @@ template <> struct PairedTile<dsp> {
         put_five(DspWords::odd_bytes(a), DspWords::odd_bytes(b), DspWords::odd_bytes(c), DspWords::odd_bytes(d),
                  DspWords::odd_bytes(e), to + 3);
     }
-    /// The weights of a window that begins in the upper half of the first pairs.
-    static INTQ_ALWAYS_INLINE PairedWeights3x3 one_row_lower(const PairedWeights3x3& w) noexcept {
-        return {low_to_high(w.w0), DspWords::low_halves(w.w0 >> 16, w.w1),
-                low_to_high(w.w2), DspWords::low_halves(w.w2 >> 16, w.w3),
-                low_to_high(w.w4), DspWords::low_halves(w.w4 >> 16, w.w5)};
-    }
-
-    /// Sums of 3×3 windows of two output lines, which move by one or two, two pixels of each line at a time.
-    ///
-    ///     sums[4i + 2r + j] = bias + the window of pixel 2i + j that begins in row r·Stride
-    ///
-    /// The columns of x are four words of pairs of rows apart, of four rows in two, or of five rows in three. A column
-    /// serves the windows of both lines and pixels that it lies in: 33 or 39 instructions for four sums.
-    ///
-    /// @param x      readable for Stride columns behind the last window
-    /// @param w      pairs of rows, column by column
-    /// @param pairs  of pixels, at least 1
-    template <int Stride>
-    static INTQ_ALWAYS_INLINE void sum_two_rows(const std::int32_t* x, const std::int16_t* w, std::int32_t bias,
-                                                index_t pairs, std::int32_t* sums) noexcept {
-#    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
-        register const std::int32_t* from asm("r0") = x;
-        register std::int32_t* to asm("r1") = sums;
-        register const std::int16_t* weights asm("r2") = w;
-        register std::int32_t start asm("r3") = bias;
-        register const std::int32_t* end asm("r4") = sums + 4 * pairs;
-        asm volatile(  // r7 may hold the frame and so is no clobber
-            "push {r3, r4, r7}\n\t"
-            "ldm r2, {r2, r3, r4, r5, r6, r7}\n\t"
-            ".if %c[stride] == 1\n\t"
-            "lsl r3, r3, #16\n\t"  // {row 1, row 2} of each column
-            "lsl r5, r5, #16\n\t"
-            "lsl r7, r7, #16\n\t"
-            "orr r3, r3, r2, lsr #16\n\t"
-            "orr r5, r5, r4, lsr #16\n\t"
-            "orr r7, r7, r6, lsr #16\n\t"
-            "0:\n\t"
-            "ldrd r8, r9, [r0], #32\n\t"
-            "ldr lr, [sp]\n\t"
-            "smlad r10, r8, r2, lr\n\t"
-            "smlatb r12, r8, r2, lr\n\t"
-            "smlabt r10, r9, r3, r10\n\t"
-            "smlad r12, r9, r3, r12\n\t"
-            "ldrd r8, r9, [r0], #32\n\t"
-            "smlad r11, r8, r2, lr\n\t"
-            "smlatb lr, r8, r2, lr\n\t"
-            "smlad r10, r8, r4, r10\n\t"
-            "smlatb r12, r8, r4, r12\n\t"
-            "smlabt r11, r9, r3, r11\n\t"
-            "smlad lr, r9, r3, lr\n\t"
-            "smlabt r10, r9, r5, r10\n\t"
-            "smlad r12, r9, r5, r12\n\t"
-            "ldrd r8, r9, [r0]\n\t"
-            "smlad r11, r8, r4, r11\n\t"
-            "smlatb lr, r8, r4, lr\n\t"
-            "smlad r10, r8, r6, r10\n\t"
-            "smlatb r12, r8, r6, r12\n\t"
-            "smlabt r11, r9, r5, r11\n\t"
-            "smlad lr, r9, r5, lr\n\t"
-            "smlabt r10, r9, r7, r10\n\t"
-            "smlad r12, r9, r7, r12\n\t"
-            "ldrd r8, r9, [r0, #32]\n\t"
-            "smlad r11, r8, r6, r11\n\t"
-            "smlatb lr, r8, r6, lr\n\t"
-            "smlabt r11, r9, r7, r11\n\t"
-            "smlad lr, r9, r7, lr\n\t"
-            ".else\n\t"
-            "pkhbt r3, r3, r5, lsl #16\n\t"  // row 2 of the first two columns
-            "mov r5, r7\n\t"
-            "0:\n\t"
-            "ldrd r7, r8, [r0]\n\t"
-            "ldr r9, [r0, #8]\n\t"
-            "ldr lr, [sp]\n\t"
-            "smlad r10, r7, r2, lr\n\t"
-            "smlad r12, r8, r2, lr\n\t"
-            "smlabb r10, r8, r3, r10\n\t"
-            "smlabb r12, r9, r3, r12\n\t"
-            "ldrd r7, r8, [r0, #48]\n\t"
-            "ldr r9, [r0, #56]\n\t"
-            "smlad r10, r7, r4, r10\n\t"
-            "smlad r12, r8, r4, r12\n\t"
-            "smlabt r10, r8, r3, r10\n\t"
-            "smlabt r12, r9, r3, r12\n\t"
-            "ldrd r7, r8, [r0, #96]\n\t"
-            "ldr r9, [r0, #104]\n\t"
-            "smlad r11, r7, r2, lr\n\t"
-            "smlad lr, r8, r2, lr\n\t"
-            "smlad r10, r7, r6, r10\n\t"
-            "smlad r12, r8, r6, r12\n\t"
-            "smlabb r11, r8, r3, r11\n\t"
-            "smlabb lr, r9, r3, lr\n\t"
-            "smlabb r10, r8, r5, r10\n\t"
-            "smlabb r12, r9, r5, r12\n\t"
-            "ldrd r7, r8, [r0, #144]\n\t"
-            "ldr r9, [r0, #152]\n\t"
-            "smlad r11, r7, r4, r11\n\t"
-            "smlad lr, r8, r4, lr\n\t"
-            "smlabt r11, r8, r3, r11\n\t"
-            "smlabt lr, r9, r3, lr\n\t"
-            "ldr r9, [r0, #200]\n\t"
-            "ldrd r7, r8, [r0, #192]!\n\t"
-            "smlad r11, r7, r6, r11\n\t"
-            "smlad lr, r8, r6, lr\n\t"
-            "smlabb r11, r8, r5, r11\n\t"
-            "smlabb lr, r9, r5, lr\n\t"
-            ".endif\n\t"
-            "ldr r8, [sp, #4]\n\t"
-            "stm r1!, {r10, r11, r12, lr}\n\t"
-            "cmp r1, r8\n\t"
-            "bne 0b\n\t"
-            "add sp, #8\n\t"
-            "pop {r7}"
-            : "+r"(from), "+r"(to), "+r"(weights), "+r"(start), "+r"(end)
-            : [stride] "i"(Stride)
-            : "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
-#    else
-        constexpr index_t words = Stride + 1, column = 4 * words;
-        for (index_t i = 0; i < 2 * pairs; ++i, x += Stride * column) {
-            std::int32_t upper = bias, lower = bias;
-            for (index_t k = 0; k < 3; ++k) {
-                const std::int32_t* const at = x + k * column;
-                const std::int32_t w01 = two_weights(w + 4 * k), w12 = two_weights(w + 4 * k + 1);
-                upper = DspWords::smlabb(DspWords::smlad(upper, at[0], w01), at[1], w12 >> 16);
-                if constexpr (Stride == 1)
-                    lower = DspWords::smlad(DspWords::smlabb(lower, at[0] >> 16, w01), at[1], w12);
-                else
-                    lower = DspWords::smlabb(DspWords::smlad(lower, at[1], w01), at[2], w12 >> 16);
-            }
-            sums[i / 2 * 4 + i % 2] = upper;
-            sums[i / 2 * 4 + i % 2 + 2] = lower;
-        }
-#    endif
+    template <class Lanes, int Stride, CodeRange Range>
+    static INTQ_ALWAYS_INLINE void store_windows(const PairedWindows& windows) noexcept {
+        DspWindows::store<Lanes, Stride, Range>(windows);
     }
 
 private:
@@ -328,9 +199,6 @@ private:
         to[1] = DspWords::low_halves(c, d);
         to[4] = DspWords::high_halves(a, b);
         to[5] = DspWords::high_halves(c, d);
-    }
-    static INTQ_ALWAYS_INLINE std::int32_t low_to_high(std::int32_t word) noexcept {
-        return static_cast<std::int32_t>(static_cast<std::uint32_t>(word) << 16);
     }
 };
 

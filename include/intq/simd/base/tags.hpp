@@ -86,7 +86,7 @@ struct scalar {
 struct dsp : scalar {
     static constexpr const char* name = "dsp";
     static constexpr Packing int8_packing{2, 4, Staging::paired, 1};
-    static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 2, Staging::paired};
+    static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 1, Staging::paired};
 };
 
 /// Sums of sixteen products of int8 in a general register (vmladava): Cortex-M55, M85.

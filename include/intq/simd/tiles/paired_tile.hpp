@@ -15,11 +15,6 @@
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
-/// The weights of a 3×3 window as pairs, column by column: {row 0, row 1}, {row 2, 0}.
-struct PairedWeights3x3 {
-    std::int32_t w0, w1, w2, w3, w4, w5;
-};
-
 /// A whole tile of staged rows and some panels of a layer, with the words of double rounding.
 struct PairedPanels {
     const std::int32_t *x, *end;  // the words, and where they end
@@ -35,6 +30,28 @@ struct PairedPanels {
     static constexpr std::uint32_t skipped_of(index_t depth) noexcept {
         return (0u - static_cast<std::uint32_t>(depth) / 4u) % steps;
     }
+};
+
+/// Windows of 3×3 of some staged channels, which move by one or two both ways, with the words of double rounding. What
+/// has no value here is scratch of the loop, which works on a copy.
+///
+/// An output line's windows begin in `x + line / 2 · x_line` words; two lines have the same words.
+struct PairedWindows {
+    std::int32_t bias = 0, multiplier = 0, power = 0;  // of the channel
+    std::int32_t zero_point;
+    index_t step;      // from a pixel of y to the next: all channels
+    index_t to_lower;  // from a line of y to the next, or 0 where a single line is left: both are then the same
+    std::int32_t lowest, highest;  // of the codes; read of CodeRange::any
+    const std::int32_t* x;         // the first column
+    std::int8_t* y;
+    const std::int8_t* w;  // nine weights a channel, column by column
+    const std::int32_t *biases, *multipliers, *shifts;
+    index_t channels, lines;
+    index_t left = 0;    // of the lines
+    index_t line;        // from a line of y to the next
+    index_t next_bytes;  // from the words behind the last pair of pixels to those of the next lines
+    index_t pairs_step;  // from the first pixel of y to the one behind the last pair
+    index_t is_odd;      // whether a pixel follows the pairs
 };
 
 /// The tiles of a backend whose packing says Staging::paired, for int8 activations and weights in sums of 32 bits.
@@ -55,15 +72,13 @@ struct PairedPanels {
 ///
 ///     four_codes(const int8_t* from), four_codes(from, count)
 ///                                      a word of four channels, or of the first `count` and zeros
-///     two_weights(const int16_t* from)  {from[0], from[1]}
+///     two_weights(a, b)                {a, b}
 ///     pair(a, b, int32_t* to, stride)  to[i·stride] = {a[i], b[i]}
-///     pair_four(a, b, c, d, to)        to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], d[i]}
+///     pair_four(a, b, c, d, to)        to[2i] = {a[i], c[i]}, to[2i + 1] = {b[i], d[i]}
 ///     pair_five(a, b, c, d, e, to)     to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}
 ///     add(acc, x, w)                   acc + x[0]·w[0] + x[1]·w[1]
-///     one_row_lower(w)                 the weights of 3×3 windows that begin with the second row of the words
-///     sum_two_rows<Stride>(x, const int16_t* w, bias, pairs, int32_t* sums)
-///                                      3×3 windows of two lines, two pixels at a time: sums[4i + 2r + j] of pixel
-///                                      2i + j from row r·Stride on; may read Stride columns more
+///     store_windows<Lanes, Stride, CodeRange>(const PairedWindows&)
+///                                      the codes of Lanes::ShortRounding, of columns of pair_four() or pair_five()
 template <class Backend> struct PairedTile;
 
 }  // namespace INTQ_ABI
