@@ -304,7 +304,7 @@ template <int Stride, simd::CodeRange Range> bool windows_agree(index_t width, i
     of.lowest = Range == simd::CodeRange::positive ? 0 : Range == simd::CodeRange::int8 ? -128 : -70;
     of.highest = Range == simd::CodeRange::any ? 90 : 127;
     of.step = of.channels = channels;
-    of.line = of.to_lower = lines == 1 ? 0 : width * channels;
+    of.line = width * channels;
     of.x = staged.data();
     of.y = y.data();
     of.w = w.data();
@@ -313,8 +313,8 @@ template <int Stride, simd::CodeRange Range> bool windows_agree(index_t width, i
     of.shifts = shifts;
     of.lines = lines;
     of.next_bytes = 0;
-    of.pairs_step = width / 2 * 2 * channels;
-    of.is_odd = width % 2;
+    of.steps = width / 2 * 2 * channels;
+    of.odd_step = width % 2 * channels;
     Tile::store_windows<simd::dsp_lanes, Stride, Range>(of);
     for (index_t i = 0; i < lines * width * channels; ++i) {
         const index_t c = i % channels, column = i / channels % width * Stride, row = i / channels / width * Stride;

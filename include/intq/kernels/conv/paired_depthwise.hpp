@@ -34,14 +34,21 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthw
         const Size2d out = call.geometry->out;
         const detail::PairedLines<Backend> lines(call);
         const index_t together = lines.layout().lines * lines.layout().served;
+        [[maybe_unused]] const bool is_short = has_short && packed.scaled_is_small && lines.layout().served == 2;
         for (index_t image = 0; image < call.geometry->batch; ++image) {
             const auto* const x =
                 static_cast<const std::int8_t*>(call.x) + image * call.geometry->in_pixels() * packed.in_channels;
             for (index_t first = 0; first < out.height; first += together) {
                 const index_t count = out.height - first < together ? out.height - first : together;
+                const index_t line = image * out.height + first;
+                if constexpr (has_short)
+                    if (is_short) {
+                        run_short(call, lines, x, first, line, count);
+                        continue;
+                    }
                 for (index_t c = 0; c < packed.out_channels; c += detail::paired_channels) {
-                    lines.stage(x + c, first, (count + lines.layout().served - 1) / lines.layout().served, c);
-                    run_block(call, lines, c, image * out.height + first, count);
+                    lines.stage(x + c, first, count, c);
+                    run_any(call, lines, c, line, count);
                 }
             }
         }
@@ -51,49 +58,51 @@ private:
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
 
-    /// `count` output lines, from line `line` of all images on, of the staged channels from c on.
-    static INTQ_ALWAYS_INLINE void run_block(const ConvCall& call, const detail::PairedLines<Backend>& staged,
-                                             index_t c, index_t line, index_t count) INTQ_NOEXCEPT {
+    /// `count` output lines of an image from `first` on, from line `line` of all images on, in the short form of the
+    /// policy.
+    static INTQ_ALWAYS_INLINE void run_short(const ConvCall& call, const detail::PairedLines<Backend>& lines,
+                                             const std::int8_t* x, index_t first, index_t line,
+                                             index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
-        if constexpr (has_short)
-            if (packed.scaled_is_small && staged.layout().served == 2)
-                return run_short(windows_of(call, staged, c, line, count), packed);
-        run_any(call, staged, c, line, count);
-    }
-
-    /// Windows of 3×3, in the short form of the policy.
-    static INTQ_ALWAYS_INLINE void run_short(const simd::PairedWindows& windows, const PackedConv2d& packed) noexcept {
         detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-            if (packed.window.stride.width == 1)
-                Tile::template store_windows<L, 1, range.value>(windows);
-            else
-                Tile::template store_windows<L, 2, range.value>(windows);
+            simd::PairedWindows windows = windows_of(call, lines, line, count);
+            for (index_t left = packed.out_channels; left > 0; left -= detail::paired_channels) {
+                lines.stage(x, first, count, packed.out_channels - left);
+                x += detail::paired_channels;
+                if (left < detail::paired_channels) windows.channels = left;
+                if (packed.window.stride.width == 1)
+                    Tile::template store_windows<L, 1, range.value>(windows);
+                else
+                    Tile::template store_windows<L, 2, range.value>(windows);
+                windows.next_channels();
+            }
         });
     }
+    /// Of the first channels.
     static INTQ_ALWAYS_INLINE simd::PairedWindows windows_of(const ConvCall& call,
-                                                             const detail::PairedLines<Backend>& staged, index_t c,
-                                                             index_t line, index_t count) noexcept {
+                                                             const detail::PairedLines<Backend>& staged, index_t line,
+                                                             index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
-        const detail::PairedLineLayout& layout = staged.layout();
-        const index_t width = call.geometry->out.width, step = packed.out_channels, left = step - c;
-        const index_t pair_words = width / 2 * 2 * packed.window.stride.width * layout.column;
+        const index_t width = call.geometry->out.width, step = packed.out_channels;
+        const index_t in_steps = width / simd::PairedWindows::step_pixels * simd::PairedWindows::step_pixels;
+        const index_t step_words = in_steps * packed.window.stride.width * staged.layout().column;
         simd::PairedWindows of;
         of.zero_point = packed.codes.zero_point;
         of.step = step;
-        of.line = of.to_lower = count == 1 ? 0 : width * step;
+        of.line = width * step;
         of.lowest = packed.codes.lowest;
         of.highest = packed.codes.highest;
         of.x = staged.words(0);
-        of.y = static_cast<std::int8_t*>(call.y) + line * width * step + c;
-        of.w = staged.weights_of(c);
-        of.biases = static_cast<const std::int32_t*>(packed.bias) + c;
-        of.multipliers = packed.words + c;
-        of.shifts = of.multipliers + packed.padded_outputs();
-        of.channels = left < detail::paired_channels ? left : detail::paired_channels;
+        of.y = static_cast<std::int8_t*>(call.y) + line * width * step;
+        of.w = staged.weights_of(0);
+        of.biases = static_cast<const std::int32_t*>(packed.bias);
+        of.multipliers = packed.words;
+        of.shifts = packed.words + packed.padded_outputs();
+        of.channels = detail::paired_channels;
         of.lines = count;
-        of.next_bytes = (layout.line - pair_words) * static_cast<index_t>(sizeof(std::int32_t));
-        of.pairs_step = width / 2 * 2 * step;
-        of.is_odd = width % 2;
+        of.next_bytes = (staged.layout().line - step_words) * static_cast<index_t>(sizeof(std::int32_t));
+        of.steps = in_steps * step;
+        of.odd_step = (width - in_steps) * step;
         return of;
     }
 

@@ -44,7 +44,7 @@ public:
 
     const PairedLineLayout& layout() const noexcept { return at_; }
 
-    /// Stages an image's windows of the output lines from `first` on, `count` staged lines of them.
+    /// Stages an image's windows of `count` output lines from `first` on.
     ///
     /// @param x  the image at channel c
     void stage(const std::int8_t* x, index_t first, index_t count, index_t c) const noexcept {
@@ -52,8 +52,7 @@ public:
         const index_t left = packed_.in_channels - c, between = window.dilation.height;
         index_t top = first * window.stride.height - window.padding.top;
         std::int32_t* to = words_ + at_.before * at_.column;
-        index_t last = geometry_.out.height - first - 1;  // lines behind the next one
-        for (; count > 0; --count, top += at_.served * window.stride.height, to += at_.line, last -= at_.served) {
+        for (; count > 0; count -= at_.served, top += at_.served * window.stride.height, to += at_.line) {
             const bool is_inside = top >= 0 && top + at_.rows <= geometry_.in.height;
             const bool has_form = !INTQ_SMALL && left >= paired_channels && at_.served == 2;
             if (has_form && is_inside) {
@@ -63,10 +62,10 @@ public:
                     stage_five(x + top * row_bytes_, to);
             } else if (has_form && window.stride.height == 1) {
                 stage_four(row(x, top), row(x, top + 1), row(x, top + 2), row(x, top + 3), to);
-            } else if (has_form && last > 0) {
+            } else if (has_form && count > 1) {
                 stage_five(row(x, top), row(x, top + 1), row(x, top + 2), row(x, top + 3), row(x, top + 4), to);
             } else {
-                const index_t rows = last > 0 ? at_.rows : window.kernel.height;  // one output line is left
+                const index_t rows = count > 1 ? at_.rows : window.kernel.height;  // one output line is left
                 for (index_t g = 0; 2 * g < rows; ++g) {
                     const index_t first_row = upper_row(g), second = lower_row(g);
                     const Row upper = row(x, top + first_row * between);

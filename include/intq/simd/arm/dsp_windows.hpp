@@ -20,7 +20,7 @@ inline namespace INTQ_ABI {
 #    if defined(__ARM_FEATURE_SIMD32)
 namespace detail {
 
-static_assert(sizeof(void*) == 4 && offsetof(PairedWindows, x) == 32 && sizeof(PairedWindows) == 84);
+static_assert(sizeof(void*) == 4 && offsetof(PairedWindows, x) == 32 && sizeof(PairedWindows) == 80);
 
 // Nothing may be concluded from a body that the compiler does not read.
 #        ifdef __clang__
@@ -130,6 +130,30 @@ static_assert(sizeof(void*) == 4 && offsetof(PairedWindows, x) == 32 && sizeof(P
             "ldr r8, [r0, #104]\n\t"                        \
             "smlabt r12, r8, r6, r12\n\t"
 
+/// Of one pixel of one line: r10.
+#        define INTQ_DETAIL_UPPER_1_      \
+            "ldrd r8, r9, [r0]\n\t"       \
+            "ldr lr, [sp]\n\t"            \
+            "smlad r10, r8, r2, lr\n\t"   \
+            "smlabb r10, r9, r5, r10\n\t" \
+            "ldrd r8, r9, [r0, #32]\n\t"  \
+            "smlad r10, r8, r3, r10\n\t"  \
+            "smlabt r10, r9, r5, r10\n\t" \
+            "ldrd r8, r9, [r0, #64]\n\t"  \
+            "smlad r10, r8, r4, r10\n\t"  \
+            "smlabb r10, r9, r6, r10\n\t"
+#        define INTQ_DETAIL_UPPER_2_      \
+            "ldrd r8, r9, [r0]\n\t"       \
+            "ldr lr, [sp]\n\t"            \
+            "smlad r10, r8, r2, lr\n\t"   \
+            "smlabb r10, r9, r5, r10\n\t" \
+            "ldrd r8, r9, [r0, #48]\n\t"  \
+            "smlad r10, r8, r3, r10\n\t"  \
+            "smlabt r10, r9, r5, r10\n\t" \
+            "ldrd r8, r9, [r0, #96]\n\t"  \
+            "smlad r10, r8, r4, r10\n\t"  \
+            "smlabt r10, r9, r6, r10\n\t"
+
 /// Codes of the sums in a list of registers, with r8 and r9 as scratch.
 #        define INTQ_DETAIL_CODES_positive_(sums) \
             "ldrd r8, r9, [sp, #4]\n\t"           \
@@ -164,89 +188,113 @@ static_assert(sizeof(void*) == 4 && offsetof(PairedWindows, x) == 32 && sizeof(P
             "movgt \\code, r9\n\t"           \
             ".endr\n\t"
 
-/// A channel: its weights and words, the lines in twos, and of each the pairs of pixels and the odd one. r0 is x, r1 is
-/// y, and r7 where the pairs end.
-#        define INTQ_DETAIL_WINDOWS_(stride, range)                                                            \
-            INTQ_DETAIL_WINDOWS_FUNCTION_ void dsp_windows_##stride##_##range(const PairedWindows*) noexcept { \
-                asm volatile(                                                                       \
-                    "push {r4-r11, lr}\n\t" INTQ_DETAIL_COLUMN_##stride##_                                                         \
-                    "add r12, r0, #44\n\t"                                                          \
-                    "ldm r12, {r1-r10}\n\t"                                                         \
-                    "push {r1-r10}\n\t"                                                             \
-                    "ldm r0, {r1-r11}\n\t"                                                          \
-                    "push {r1-r11}\n"                                                               \
-                    "1:\n\t"                                                                        \
-                    "add r8, sp, #40\n\t"                                                           \
-                    "ldm r8, {r1, r9, r10, r11}\n\t"                                                \
-                    "ldr r2, [r1]\n\t"                                                              \
-                    "ldr r3, [r1, #3]\n\t"                                                          \
-                    "ldr r4, [r1, #5]\n\t"                                                          \
-                    "adds r1, #9\n\t"                                                               \
-                    "ldr r5, [r9], #4\n\t"                                                          \
-                    "ldr r6, [r10], #4\n\t"                                                         \
-                    "ldr r7, [r11], #4\n\t"                                                         \
-                    "stm r8, {r1, r9, r10, r11}\n\t"                                                \
-                    "lsls r6, r6, #1\n\t"                                                           \
-                    "adds r7, #32\n\t"                                                              \
-                    "movs r1, #1\n\t"                                                               \
-                    "lsls r1, r7\n\t"                                                               \
-                    "str r5, [sp]\n\t"                                                              \
-                    "str r6, [sp, #4]\n\t"                                                          \
-                    "str r1, [sp, #8]\n\t" INTQ_DETAIL_WEIGHTS_##stride##_                          \
-                    "ldrd r0, r1, [sp, #32]\n\t"                                                    \
-                    "ldr r8, [sp, #60]\n\t"                                                         \
-                    "ldr r9, [sp, #68]\n\t"                                                         \
-                    "str r9, [sp, #20]\n"                                                           \
-                    "2:\n\t"                                                                        \
-                    "str r8, [sp, #64]\n\t"                                                         \
-                    "ldr r7, [sp, #76]\n\t"                                                         \
-                    "add r7, r1\n\t"                                                                \
-                    "cmp r1, r7\n\t"                                                                \
-                    "beq 4f\n"                                                                      \
-                    "3:\n\t" INTQ_DETAIL_PAIR_##stride##_                                           \
-                    INTQ_DETAIL_CODES_##range##_("r10, r11, r12, lr")                               \
-                    "ldrd r8, r9, [sp, #16]\n\t"                                                    \
-                    "strb r12, [r1, r9]\n\t"                                                        \
-                    "strb r10, [r1]\n\t"                                                            \
-                    "add r1, r8\n\t"                                                                \
-                    "strb lr, [r1, r9]\n\t"                                                         \
-                    "strb r11, [r1]\n\t"                                                            \
-                    "add r1, r8\n\t"                                                                \
-                    "cmp r1, r7\n\t"                                                                \
-                    "bne 3b\n"                                                                      \
-                    "4:\n\t"                                                                        \
-                    "ldr r8, [sp, #80]\n\t"                                                         \
-                    "cmp r8, #0\n\t"                                                                \
-                    "beq 5f\n\t" INTQ_DETAIL_ONE_##stride##_                                        \
-                    INTQ_DETAIL_CODES_##range##_("r10, r12")                                        \
-                    "ldrd r8, r9, [sp, #16]\n\t"                                                    \
-                    "strb r12, [r1, r9]\n\t"                                                        \
-                    "strb r10, [r1]\n\t"                                                            \
-                    "add r1, r8\n"                                                                  \
-                    "5:\n\t"                                                                        \
-                    "ldr r8, [sp, #64]\n\t"                                                         \
-                    "subs r8, #2\n\t"                                                               \
-                    "ble 6f\n\t"                                                                    \
-                    "ldrd r9, r10, [sp, #68]\n\t"                                                   \
-                    "add r1, r9\n\t"                                                                \
-                    "add r0, r10\n\t"                                                               \
-                    "cmp r8, #1\n\t"                                                                \
-                    "bne 2b\n\t"                                                                    \
-                    "movs r9, #0\n\t"                                                               \
-                    "str r9, [sp, #20]\n\t"                                                         \
-                    "b 2b\n"                                                                        \
-                    "6:\n\t"                                                                        \
-                    "ldrd r0, r1, [sp, #32]\n\t"                                                    \
-                    "ldr r8, [sp, #56]\n\t"                                                         \
-                    "adds r0, #4 * (1 + " #stride ")\n\t"                                           \
-                    "adds r1, #1\n\t"                                                               \
-                    "strd r0, r1, [sp, #32]\n\t"                                                    \
-                    "subs r8, #1\n\t"                                                               \
-                    "str r8, [sp, #56]\n\t"                                                         \
-                    "bne 1b\n\t"                                                                    \
-                    "add sp, #84\n\t"                                                               \
-                    "pop {r4-r11, pc}\n\t" ".purgem intq_column" ::                                                           \
-                        : "memory");          \
+/// The pixels of two lines up to r7, where the steps end, and the one that may follow. One by one where code is to be
+/// small.
+#        if INTQ_SMALL
+#            define INTQ_DETAIL_PIXELS_(stride, range) \
+                "3:\n\t" INTQ_DETAIL_ONE_##stride##_ INTQ_DETAIL_CODES_##range##_("r10, r12")                     \
+                    "ldrd r8, r9, [sp, #16]\n\t"                                                                      \
+                    "adds r0, #16 * " #stride " * (1 + " #stride ")\n\t"                                              \
+                    "strb r12, [r1, r9]\n\t"                                                                          \
+                    "strb r10, [r1]\n\t"                                                                              \
+                    "add r1, r8\n\t"                                                                                  \
+                    "cmp r1, r7\n\t"                                                                                  \
+                    "bne 3b\n"
+#        else
+#            define INTQ_DETAIL_PIXELS_(stride, range) \
+                "cmp r1, r7\n\t"                                                                                  \
+                    "beq 4f\n"                                                                                        \
+                    "3:\n\t" INTQ_DETAIL_PAIR_##stride##_ INTQ_DETAIL_CODES_##range##_("r10, r11, r12, lr")           \
+                    "ldrd r8, r9, [sp, #16]\n\t"                                                                      \
+                    "strb r12, [r1, r9]\n\t"                                                                          \
+                    "strb r10, [r1]\n\t"                                                                              \
+                    "add r1, r8\n\t"                                                                                  \
+                    "strb lr, [r1, r9]\n\t"                                                                           \
+                    "strb r11, [r1]\n\t"                                                                              \
+                    "add r1, r8\n\t"                                                                                  \
+                    "cmp r1, r7\n\t"                                                                                  \
+                    "bne 3b\n"                                                                                        \
+                    "4:\n\t"                                                                                          \
+                    "ldr r8, [sp, #76]\n\t"                                                                           \
+                    "cmp r8, #0\n\t"                                                                                  \
+                    "beq 5f\n\t" INTQ_DETAIL_ONE_##stride##_                                                          \
+                    INTQ_DETAIL_CODES_##range##_("r10, r12")                                                          \
+                    "ldrd r8, r9, [sp, #16]\n\t"                                                                      \
+                    "strb r12, [r1, r9]\n\t"                                                                          \
+                    "strb r10, [r1]\n\t"                                                                              \
+                    "add r1, r8\n"
+#        endif
+
+/// A channel: its weights and words, and the lines in twos, of which the last one may be alone. r0 is x, and r1 is y.
+#        define INTQ_DETAIL_WINDOWS_(stride, range)                                                                     \
+            INTQ_DETAIL_WINDOWS_FUNCTION_ void dsp_windows_##stride##_##range(const PairedWindows*) noexcept {          \
+                asm volatile(                                                                                         \
+                    "push {r4-r11, lr}\n\t" INTQ_DETAIL_COLUMN_##stride##_                                            \
+                    "add r12, r0, #40\n\t"                                                                            \
+                    "ldm r12, {r1-r10}\n\t"                                                                           \
+                    "push {r1-r10}\n\t"                                                                               \
+                    "ldm r0, {r1-r10}\n\t"                                                                            \
+                    "push {r1-r10}\n"                                                                                 \
+                    "1:\n\t"                                                                                          \
+                    "add r8, sp, #40\n\t"                                                                             \
+                    "ldm r8, {r1, r9, r10, r11}\n\t"                                                                  \
+                    "ldr r2, [r1]\n\t"                                                                                \
+                    "ldr r3, [r1, #3]\n\t"                                                                            \
+                    "ldr r4, [r1, #5]\n\t"                                                                            \
+                    "adds r1, #9\n\t"                                                                                 \
+                    "ldr r5, [r9], #4\n\t"                                                                            \
+                    "ldr r6, [r10], #4\n\t"                                                                           \
+                    "ldr r7, [r11], #4\n\t"                                                                           \
+                    "stm r8, {r1, r9, r10, r11}\n\t"                                                                  \
+                    "lsls r6, r6, #1\n\t"                                                                             \
+                    "adds r7, #32\n\t"                                                                                \
+                    "movs r1, #1\n\t"                                                                                 \
+                    "lsls r1, r7\n\t"                                                                                 \
+                    "str r5, [sp]\n\t"                                                                                \
+                    "str r6, [sp, #4]\n\t"                                                                            \
+                    "str r1, [sp, #8]\n\t" INTQ_DETAIL_WEIGHTS_##stride##_                                            \
+                    "ldrd r0, r1, [sp, #32]\n\t"                                                                      \
+                    "ldr r8, [sp, #60]\n"                                                                             \
+                    "2:\n\t"                                                                                          \
+                    "cmp r8, #1\n\t"                                                                                  \
+                    "beq 7f\n\t"                                                                                      \
+                    "str r8, [sp, #64]\n\t"                                                                           \
+                    "ldr r7, [sp, #72]\n\t"                                                                           \
+                    "add r7, r1\n\t"                                                                                  \
+                    INTQ_DETAIL_PIXELS_(stride, range)                                                                \
+                    "5:\n\t"                                                                                          \
+                    "ldr r8, [sp, #64]\n\t"                                                                           \
+                    "subs r8, #2\n\t"                                                                                 \
+                    "ble 6f\n\t"                                                                                      \
+                    "ldr r9, [sp, #20]\n\t"                                                                           \
+                    "ldr r10, [sp, #68]\n\t"                                                                          \
+                    "add r1, r9\n\t"                                                                                  \
+                    "add r0, r10\n\t"                                                                                 \
+                    "b 2b\n"                                                                                          \
+                    "7:\n\t"                                                                                          \
+                    "ldr r7, [sp, #72]\n\t"                                                                           \
+                    "ldr r8, [sp, #76]\n\t"                                                                           \
+                    "add r7, r1\n\t"                                                                                  \
+                    "add r7, r8\n"                                                                                    \
+                    "8:\n\t" INTQ_DETAIL_UPPER_##stride##_ INTQ_DETAIL_CODES_##range##_("r10")                        \
+                    "ldr r8, [sp, #16]\n\t"                                                                           \
+                    "adds r0, #16 * " #stride " * (1 + " #stride ")\n\t"                                              \
+                    "strb r10, [r1]\n\t"                                                                              \
+                    "add r1, r8\n\t"                                                                                  \
+                    "cmp r1, r7\n\t"                                                                                  \
+                    "bne 8b\n"                                                                                        \
+                    "6:\n\t"                                                                                          \
+                    "ldrd r0, r1, [sp, #32]\n\t"                                                                      \
+                    "ldr r8, [sp, #56]\n\t"                                                                           \
+                    "adds r0, #4 * (1 + " #stride ")\n\t"                                                             \
+                    "adds r1, #1\n\t"                                                                                 \
+                    "strd r0, r1, [sp, #32]\n\t"                                                                      \
+                    "subs r8, #1\n\t"                                                                                 \
+                    "str r8, [sp, #56]\n\t"                                                                           \
+                    "bne 1b\n\t"                                                                                      \
+                    "add sp, #80\n\t"                                                                                 \
+                    "pop {r4-r11, pc}\n\t" ".purgem intq_column" ::                                                   \
+                        : "memory"); \
             }
 INTQ_DETAIL_WINDOWS_(1, positive)
 INTQ_DETAIL_WINDOWS_(1, int8)
@@ -284,8 +332,8 @@ private:
     static void store_channel(const PairedWindows& of, std::int32_t bias,
                               const typename Lanes::ShortRounding& rounding) noexcept {
         constexpr index_t column = 4 * (1 + Stride);
-        const index_t pixels = of.pairs_step / of.step + of.is_odd;
-        const index_t next = Stride * (of.pairs_step / of.step) * column + of.next_bytes / 4;
+        const index_t pixels = (of.steps + of.odd_step) / of.step;
+        const index_t next = Stride * (of.steps / of.step) * column + of.next_bytes / 4;
         const std::int32_t* x = of.x;
         std::int8_t* y = of.y;
         for (index_t left = of.lines; left > 0; left -= 2, x += next, y += 2 * of.line)
@@ -328,10 +376,13 @@ private:
 #    undef INTQ_DETAIL_PAIR_2_
 #    undef INTQ_DETAIL_ONE_1_
 #    undef INTQ_DETAIL_ONE_2_
+#    undef INTQ_DETAIL_UPPER_1_
+#    undef INTQ_DETAIL_UPPER_2_
 #    undef INTQ_DETAIL_CODES_positive_
 #    undef INTQ_DETAIL_CODES_int8_
 #    undef INTQ_DETAIL_CODES_any_
 #    undef INTQ_DETAIL_ROUNDED_
+#    undef INTQ_DETAIL_PIXELS_
 #    undef INTQ_DETAIL_WINDOWS_
 
 #endif

@@ -39,8 +39,8 @@ struct PairedPanels {
 struct PairedWindows {
     std::int32_t bias = 0, multiplier = 0, power = 0;  // of the channel
     std::int32_t zero_point;
-    index_t step;      // from a pixel of y to the next: all channels
-    index_t to_lower;  // from a line of y to the next, or 0 where a single line is left: both are then the same
+    index_t step;                  // from a pixel of y to the next: all channels
+    index_t line;                  // from a line of y to the next
     std::int32_t lowest, highest;  // of the codes; read of CodeRange::any
     const std::int32_t* x;         // the first column
     std::int8_t* y;
@@ -48,10 +48,20 @@ struct PairedWindows {
     const std::int32_t *biases, *multipliers, *shifts;
     index_t channels, lines;
     index_t left = 0;    // of the lines
-    index_t line;        // from a line of y to the next
-    index_t next_bytes;  // from the words behind the last pair of pixels to those of the next lines
-    index_t pairs_step;  // from the first pixel of y to the one behind the last pair
-    index_t is_odd;      // whether a pixel follows the pairs
+    index_t next_bytes;  // from the words behind the last step of pixels to those of the next lines
+    index_t steps;       // from the first pixel of y to the one behind the last step
+    index_t odd_step;    // that of a pixel which follows, or 0
+
+    static constexpr index_t step_pixels = INTQ_SMALL ? 1 : 2;
+
+    /// Those behind these, which are staged in the same place.
+    constexpr void next_channels() noexcept {
+        y += channels;
+        w += 9 * channels;
+        biases += channels;
+        multipliers += channels;
+        shifts += channels;
+    }
 };
 
 /// The tiles of a backend whose packing says Staging::paired, for int8 activations and weights in sums of 32 bits.
