@@ -32,7 +32,7 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthw
         INTQ_ASSERT(packed.is_depthwise && packed.depthwise == Backend::depthwise_int8_packing);
         INTQ_ASSERT(packed.has_sumin == adds);
         const Size2d out = call.geometry->out;
-        const detail::PairedLines<Backend> lines(call);
+        detail::PairedLines<Backend> lines(call);
         const index_t together = lines.layout().lines * lines.layout().served;
         [[maybe_unused]] const bool is_short = has_short && packed.scaled_is_small && lines.layout().served == 2;
         for (index_t image = 0; image < call.geometry->batch; ++image) {
@@ -41,13 +41,14 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthw
             for (index_t first = 0; first < out.height; first += together) {
                 const index_t count = out.height - first < together ? out.height - first : together;
                 const index_t line = image * out.height + first;
+                lines.find(x, first, count);
                 if constexpr (has_short)
                     if (is_short) {
-                        run_short(call, lines, x, first, line, count);
+                        run_short(call, lines, line, count);
                         continue;
                     }
                 for (index_t c = 0; c < packed.out_channels; c += detail::paired_channels) {
-                    lines.stage(x + c, first, count, c);
+                    lines.stage(c);
                     run_any(call, lines, c, line, count);
                 }
             }
@@ -58,17 +59,14 @@ private:
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
 
-    /// `count` output lines of an image from `first` on, from line `line` of all images on, in the short form of the
-    /// policy.
+    /// `count` output lines, from line `line` of all images on, in the short form of the policy.
     static INTQ_ALWAYS_INLINE void run_short(const ConvCall& call, const detail::PairedLines<Backend>& lines,
-                                             const std::int8_t* x, index_t first, index_t line,
-                                             index_t count) noexcept {
+                                             index_t line, index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
         detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
             simd::PairedWindows windows = windows_of(call, lines, line, count);
             for (index_t left = packed.out_channels; left > 0; left -= detail::paired_channels) {
-                lines.stage(x, first, count, packed.out_channels - left);
-                x += detail::paired_channels;
+                lines.stage(packed.out_channels - left);
                 if (left < detail::paired_channels) windows.channels = left;
                 if (packed.window.stride.width == 1)
                     Tile::template store_windows<L, 1, range.value>(windows);

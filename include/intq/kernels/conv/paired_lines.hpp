@@ -25,6 +25,8 @@ namespace detail {
 /// weight is zero. Margins are written once, because no channel changes them.
 template <class Backend> class PairedLines {
     using Tile = simd::PairedTile<Backend>;
+    using PairedRows = simd::PairedRows;
+    using Row = PairedRows::Row;
 
 public:
     explicit PairedLines(const ConvCall& call) noexcept
@@ -44,34 +46,38 @@ public:
 
     const PairedLineLayout& layout() const noexcept { return at_; }
 
-    /// Stages an image's windows of `count` output lines from `first` on.
+    /// Finds the rows of an image for `count` output lines from `first` on.
     ///
-    /// @param x  the image at channel c
-    void stage(const std::int8_t* x, index_t first, index_t count, index_t c) const noexcept {
+    /// @param x  the image
+    void find(const std::int8_t* x, index_t first, index_t count) noexcept {
         const Window2d& window = packed_.window;
-        const index_t left = packed_.in_channels - c, between = window.dilation.height;
-        index_t top = first * window.stride.height - window.padding.top;
+        x_ = x;
+        top_ = first * window.stride.height - window.padding.top;
+        count_ = count;
+        if (!has_rows()) return;
+        index_t top = top_;
+        for (PairedRows* line = rows_; count > 0; ++line, count -= 2, top += 2 * window.stride.height) {
+            for (index_t i = 0; i < at_.rows; ++i) line->rows[i] = row(x, top + i);
+            line->form = count == 1                                          ? PairedRows::single
+                         : top >= 0 && top + at_.rows <= geometry_.in.height ? PairedRows::inside
+                                                                             : PairedRows::padded;
+        }
+    }
+
+    /// Stages them, of the channels from c on.
+    void stage(index_t c) const noexcept {
         std::int32_t* to = words_ + at_.before * at_.column;
-        for (; count > 0; count -= at_.served, top += at_.served * window.stride.height, to += at_.line) {
-            const bool is_inside = top >= 0 && top + at_.rows <= geometry_.in.height;
-            const bool has_form = !INTQ_SMALL && left >= paired_channels && at_.served == 2;
-            if (has_form && is_inside) {
-                if (window.stride.height == 1)
-                    stage_inside(x + top * row_bytes_, to);
-                else
-                    stage_five(x + top * row_bytes_, to);
-            } else if (has_form && window.stride.height == 1) {
-                stage_four(row(x, top), row(x, top + 1), row(x, top + 2), row(x, top + 3), to);
-            } else if (has_form && count > 1) {
-                stage_five(row(x, top), row(x, top + 1), row(x, top + 2), row(x, top + 3), row(x, top + 4), to);
-            } else {
-                const index_t rows = count > 1 ? at_.rows : window.kernel.height;  // one output line is left
-                for (index_t g = 0; 2 * g < rows; ++g) {
-                    const index_t first_row = upper_row(g), second = lower_row(g);
-                    const Row upper = row(x, top + first_row * between);
-                    stage_pair(upper, second < at_.rows ? row(x, top + second * between) : upper, left, to + g);
-                }
-            }
+        const index_t left = packed_.in_channels - c;
+        if (!has_rows() || left < paired_channels || at_.inside == 0) return stage_pairs(c, left, to);
+        const PairedRows* line = rows_;
+        if constexpr (has_lines)
+            if (packed_.window.stride.height == 1)
+                return Tile::stage_four(line, c, to, (count_ + 1) / 2, at_.inside * at_.column, at_.line);
+        for (index_t count = count_; count > 0; count -= 2, ++line, to += at_.line) {
+            if (packed_.window.stride.height == 1)
+                stage_four(*line, c, to);
+            else
+                stage_five(*line, c, to);
         }
     }
 
@@ -111,6 +117,12 @@ public:
     }
 
 private:
+    static constexpr bool has_lines = requires(const PairedRows* rows, std::int32_t* to) {
+        Tile::stage_four(rows, 0, to, 0, 0, 0);
+    };
+    /// Whether the rows of each line are looked up once for all channels.
+    INTQ_ALWAYS_INLINE bool has_rows() const noexcept { return !INTQ_SMALL && at_.served == 2; }
+
     INTQ_ALWAYS_INLINE std::int32_t* weights() const noexcept { return words_ + at_.words; }
     /// The rows of pair g.
     INTQ_ALWAYS_INLINE index_t upper_row(index_t g) const noexcept { return pairs_neighbours() ? 2 * g : g; }
@@ -119,36 +131,64 @@ private:
         return at_.served == 1 || packed_.window.stride.height == 2;
     }
 
-    /// A row of the image at the block's channels, or one of padding: a word that every pixel shares.
-    struct Row {
-        const std::int8_t* from;
-        index_t stride;
-    };
     INTQ_ALWAYS_INLINE Row row(const std::int8_t* x, index_t y) const noexcept {
-        if (y < 0 || y >= geometry_.in.height) return {static_cast<const std::int8_t*>(packed_.padding_row), 0};
+        if (static_cast<std::size_t>(y) >= static_cast<std::size_t>(geometry_.in.height))
+            return {static_cast<const std::int8_t*>(packed_.padding_row), 0};
         return {x + y * row_bytes_, packed_.in_channels};
     }
 
-    /// Four rows that are equally far apart: one pointer and fewer registers.
-    INTQ_ALWAYS_INLINE void stage_inside(const std::int8_t* from, std::int32_t* to) const noexcept {
-        const index_t row = row_bytes_, step = packed_.in_channels;
-        for (std::int32_t* const end = to + at_.inside * 8; to != end; to += 8, from += step)
-            Tile::pair_four(Tile::four_codes(from), Tile::four_codes(from + row), Tile::four_codes(from + 2 * row),
-                            Tile::four_codes(from + 3 * row), to);
+    /// Any window and count of channels.
+    void stage_pairs(index_t c, index_t left, std::int32_t* to) const noexcept {
+        const Window2d& window = packed_.window;
+        const index_t between = window.dilation.height;
+        index_t top = top_;
+        for (index_t count = count_; count > 0; count -= at_.served) {
+            const index_t rows = count > 1 ? at_.rows : window.kernel.height;  // one output line is left
+            for (index_t g = 0; 2 * g < rows; ++g) {
+                const index_t first = upper_row(g), second = lower_row(g);
+                const Row upper = row(x_ + c, top + first * between);
+                stage_pair(upper, second < at_.rows ? row(x_ + c, top + second * between) : upper, left, to + g);
+            }
+            top += at_.served * window.stride.height;
+            to += at_.line;
+        }
     }
-    INTQ_ALWAYS_INLINE void stage_four(Row a, Row b, Row c, Row d, std::int32_t* to) const noexcept {
-        for (std::int32_t* const end = to + at_.inside * 8; to != end; to += 8)
-            Tile::pair_four(take(a), take(b), take(c), take(d), to);
+
+    /// Rows that are equally far apart take one pointer and fewer registers.
+    INTQ_ALWAYS_INLINE void stage_four(const PairedRows& line, index_t c, std::int32_t* to) const noexcept {
+        std::int32_t* const end = to + at_.inside * 8;
+        if (line.form == PairedRows::inside) {
+            const std::int8_t* from = line.rows[0].from + c;
+            for (const index_t row = row_bytes_, step = packed_.in_channels; to != end; to += 8, from += step)
+                Tile::pair_four(Tile::four_codes(from), Tile::four_codes(from + row), Tile::four_codes(from + 2 * row),
+                                Tile::four_codes(from + 3 * row), to);
+            return;
+        }
+        Row rows[4];
+        for (int i = 0; i < 4; ++i) rows[i] = {line.rows[i].from + c, line.rows[i].stride};
+        for (; to != end; to += 8) Tile::pair_four(take(rows[0]), take(rows[1]), take(rows[2]), take(rows[3]), to);
     }
-    INTQ_ALWAYS_INLINE void stage_five(const std::int8_t* from, std::int32_t* to) const noexcept {
-        const index_t row = row_bytes_, step = packed_.in_channels;
-        for (std::int32_t* const end = to + at_.inside * 12; to != end; to += 12, from += step)
-            Tile::pair_five(Tile::four_codes(from), Tile::four_codes(from + row), Tile::four_codes(from + 2 * row),
-                            Tile::four_codes(from + 3 * row), Tile::four_codes(from + 4 * row), to);
-    }
-    INTQ_ALWAYS_INLINE void stage_five(Row a, Row b, Row c, Row d, Row e, std::int32_t* to) const noexcept {
-        for (std::int32_t* const end = to + at_.inside * 12; to != end; to += 12)
-            Tile::pair_five(take(a), take(b), take(c), take(d), take(e), to);
+    INTQ_ALWAYS_INLINE void stage_five(const PairedRows& line, index_t c, std::int32_t* to) const noexcept {
+        std::int32_t* const end = to + at_.inside * 12;
+        if (line.form == PairedRows::inside) {
+            const std::int8_t* from = line.rows[0].from + c;
+            for (const index_t row = row_bytes_, step = packed_.in_channels; to != end; to += 12, from += step)
+                Tile::pair_five(Tile::four_codes(from), Tile::four_codes(from + row), Tile::four_codes(from + 2 * row),
+                                Tile::four_codes(from + 3 * row), Tile::four_codes(from + 4 * row), to);
+            return;
+        }
+        Row rows[5];
+        for (int i = 0; i < 5; ++i) rows[i] = {line.rows[i].from + c, line.rows[i].stride};
+        if (line.form == PairedRows::single) {  // nothing reads more of its rows
+            for (; to != end; to += 12) {
+                Tile::pair(take(rows[0]), take(rows[1]), to, 3);
+                const std::int32_t last = take(rows[2]);
+                Tile::pair(last, last, to + 1, 3);
+            }
+            return;
+        }
+        for (; to != end; to += 12)
+            Tile::pair_five(take(rows[0]), take(rows[1]), take(rows[2]), take(rows[3]), take(rows[4]), to);
     }
     void stage_pair(Row a, Row b, index_t left, std::int32_t* to) const noexcept {
         for (std::int32_t* const end = to + at_.inside * at_.column; to != end; to += at_.column)
@@ -172,6 +212,9 @@ private:
     PairedLineLayout at_;
     std::int32_t* words_;
     index_t row_bytes_;  // of the image
+    const std::int8_t* x_ = nullptr;
+    index_t top_ = 0, count_ = 0;  // the first row and the output lines that are found
+    PairedRows rows_[INTQ_SMALL ? 1 : PairedLineLayout::most_lines];
 };
 
 }  // namespace detail

@@ -52,6 +52,8 @@ struct PairedLineLayout {
     index_t all_columns;  // of a line, with both margins
     index_t words;        // of all lines
 
+    static constexpr index_t most_lines = 8;
+
     constexpr PairedLineLayout(const Window2d& window, const ConvGeometry& geometry) noexcept {
         constexpr index_t wanted_pixels = 64;
         const index_t stride = window.stride.width, out = geometry.out.width;
@@ -60,7 +62,7 @@ struct PairedLineLayout {
         rows = window.kernel.height + (served - 1) * stride;
         const index_t wanted = (wanted_pixels + out * served - 1) / (out * served);
         const index_t most = (geometry.out.height + served - 1) / served;
-        const index_t times = (most + wanted - 1) / wanted;
+        const index_t times = (most + smaller(wanted, most_lines) - 1) / smaller(wanted, most_lines);
         lines = (most + times - 1) / times;
         groups = (rows + 1) / 2;
         column = groups * paired_channels;

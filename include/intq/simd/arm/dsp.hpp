@@ -10,6 +10,7 @@
 #define INTQ_SIMD_ARM_DSP_HPP
 
 #include "intq/simd/arm/dsp_codes.hpp"
+#include "intq/simd/arm/dsp_lines.hpp"
 #include "intq/simd/arm/dsp_products.hpp"
 #include "intq/simd/arm/dsp_windows.hpp"
 #include "intq/simd/arm/dsp_words.hpp"
@@ -169,6 +170,12 @@ template <> struct PairedTile<dsp> {
         put_four(DspWords::odd_bytes(a), DspWords::odd_bytes(c), DspWords::odd_bytes(b), DspWords::odd_bytes(d),
                  to + 2);
     }
+#    if defined(__ARM_FEATURE_SIMD32)
+    static INTQ_ALWAYS_INLINE void stage_four(const PairedRows* line, index_t c, std::int32_t* to, index_t lines,
+                                              index_t words, index_t pitch) noexcept {
+        detail::dsp_stage_four(line, c, to, lines, 4 * words, 4 * pitch);
+    }
+#    endif
     /// The same of five: to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}.
     static INTQ_ALWAYS_INLINE void pair_five(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
                                              std::int32_t e, std::int32_t* to) noexcept {

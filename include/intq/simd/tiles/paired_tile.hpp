@@ -32,6 +32,18 @@ struct PairedPanels {
     }
 };
 
+/// The rows of a staged line of 3×3 windows.
+struct PairedRows {
+    /// Of the image, or of padding: a word that every pixel shares.
+    struct Row {
+        const std::int8_t* from;
+        index_t stride;
+    };
+    enum Form : std::uint8_t { inside, padded, single };  // single: of one output line
+    Row rows[5];
+    Form form;
+};
+
 /// Windows of 3×3 of some staged channels, which move by one or two both ways, with the words of double rounding. What
 /// has no value here is scratch of the loop, which works on a copy.
 ///
@@ -86,6 +98,9 @@ struct PairedWindows {
 ///     pair(a, b, int32_t* to, stride)  to[i·stride] = {a[i], b[i]}
 ///     pair_four(a, b, c, d, to)        to[2i] = {a[i], c[i]}, to[2i + 1] = {b[i], d[i]}
 ///     pair_five(a, b, c, d, e, to)     to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}
+///     stage_four(const PairedRows* line, c, int32_t* to, lines, words, pitch)
+///                                      optional: pair_four() of the pixels of some lines, of four channels from c on;
+///                                      of a line so many words, and from a line of `to` to the next
 ///     add(acc, x, w)                   acc + x[0]·w[0] + x[1]·w[1]
 ///     store_windows<Lanes, Stride, CodeRange>(const PairedWindows&)
 ///                                      the codes of Lanes::ShortRounding, of columns of pair_four() or pair_five()
