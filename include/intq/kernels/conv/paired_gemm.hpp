@@ -53,10 +53,14 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedGemm {
         if constexpr (!INTQ_SMALL)
             if (detail::is_one_window(packed, *call.geometry)) return run_one(call);
         const index_t pixels = call.geometry->batch * call.geometry->out_pixels();
+        auto* const channels = reinterpret_cast<simd::PairedChannels*>(
+            call.workspace + detail::paired_input_bytes(packed, *call.geometry));
         for (index_t group = 0; group < packed.groups; ++group) {
             detail::PairedStager<Backend> stager(call, group, call.workspace);
+            if constexpr (has_short && has_panels)
+                if (packed.scaled_is_small && pixels >= Tile::rows) write_channels(packed, group, channels);
             for (index_t pixel = 0; pixel < pixels; pixel += Tile::rows)
-                run_tile(call, stager, group, pixel,
+                run_tile(call, stager, channels, group, pixel,
                          pixels - pixel < Tile::rows ? pixels - pixel : index_t{Tile::rows});
         }
     }
@@ -87,7 +91,8 @@ private:
 
     /// The first `count` pixels of a tile by all channels of a group. Rows behind them are whatever the workspace
     /// holds: nothing of their sums is stored.
-    static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager, index_t group,
+    static INTQ_NEVER_INLINE void run_tile(const ConvCall& call, detail::PairedStager<Backend>& stager,
+                                           [[maybe_unused]] const simd::PairedChannels* channels, index_t group,
                                            index_t pixel, index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         const std::int32_t* const x = stager.tile(rows_of(count), count);
@@ -98,7 +103,7 @@ private:
         index_t done = 0;
         if constexpr (has_short && has_panels)
             if (packed.scaled_is_small && count == Tile::rows)
-                done = store_panels(packed, x, weights_of(packed, group), first, y);
+                done = store_panels(packed, x, weights_of(packed, group), channels, y);
         if (first + done < end)
             run_rest(packed, x, weights_of(packed, group) + done * packed.column_size(), first + done, end,
                      e + (adds ? done : 0), y + done, count);
@@ -126,27 +131,40 @@ private:
         if (at < end) body(std::integral_constant<int, 1>{}, at);
     }
 
-    /// The whole panels of a group from padded channel `at` on.
+    /// The words of the whole panels of a group.
+    static INTQ_ALWAYS_INLINE void write_channels(const PackedConv2d& packed, index_t group,
+                                                  simd::PairedChannels* to) noexcept {
+        using Rounding = typename L::ShortRounding;
+        const index_t first = group * packed.group_stride;
+        const auto* bias = static_cast<const std::int32_t*>(packed.bias) + first;
+        const std::int32_t *multipliers = packed.words + first, *shifts = multipliers + packed.padded_outputs();
+        for (const auto* const end = bias + packed.group_outputs() / 2 * 2; bias != end; ++to)
+            for (int i = 0; i < 2; ++i) {
+                to->multipliers[i] = Rounding::doubled(*multipliers++);
+                to->powers[i] = Rounding::power_of(*shifts++);
+                to->biases[i] = *bias++;
+            }
+    }
+    /// The whole panels of a group.
     ///
     /// @return the channels that are done
     static INTQ_ALWAYS_INLINE index_t store_panels(const PackedConv2d& packed, const std::int32_t* x,
-                                                   const std::int8_t* w, index_t at, std::int8_t* y) noexcept {
+                                                   const std::int8_t* w, const simd::PairedChannels* of,
+                                                   std::int8_t* y) noexcept {
         const index_t depth = packed.column_size(), channels = packed.group_outputs() / 2 * 2;
         if (channels == 0) return 0;
-        const std::int32_t* const multipliers = packed.words + at;
-        const simd::PairedPanels panels{x,
-                                        x + depth / 2 * Tile::rows,
-                                        static_cast<const std::int32_t*>(packed.bias) + at,
-                                        multipliers,
-                                        multipliers + packed.padded_outputs(),
-                                        y,
-                                        packed.out_channels,
-                                        packed.codes.zero_point,
-                                        w + channels * depth,
-                                        w,
-                                        simd::PairedPanels::skipped_of(depth),
-                                        packed.codes.lowest,
-                                        packed.codes.highest};
+        simd::PairedPanels panels;
+        panels.x = x;
+        panels.end = x + depth / 2 * Tile::rows;
+        panels.channels = of;
+        panels.y = y;
+        panels.stride = packed.out_channels;
+        panels.zero_point = packed.codes.zero_point;
+        panels.w_end = w + channels * depth;
+        panels.w = w;
+        panels.skipped = simd::PairedPanels::skipped_of(depth);
+        panels.lowest = packed.codes.lowest;
+        panels.highest = packed.codes.highest;
         detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
             Tile::template store_panels<range.value>(panels);
         });

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "intq/arith/target.hpp"
 #include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/tags.hpp"
@@ -27,8 +28,22 @@ constexpr index_t paired_words_bytes(const PackedConv2d& packed, const ConvGeome
 }
 
 /// The same with the bytes of a window, which are gathered where its parts are no whole words.
-constexpr index_t paired_bytes(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+constexpr index_t paired_input_bytes(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     return paired_words_bytes(packed, geometry) + (packed.group_inputs() % 4 == 0 ? 0 : packed.column_size() + 4);
+}
+
+/// Whole panels of a group, whose words of double rounding lie side by side for all tiles; of layers that have whole
+/// tiles.
+constexpr index_t paired_panels(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    const bool is_short = packed.requantize == arith::RequantizeRule::double_rounding && !packed.has_sumin &&
+                          packed.output_dtype == DType::int8;
+    return is_short && geometry.batch * geometry.out_pixels() >= simd::paired_rows ? packed.group_outputs() / 2 : 0;
+}
+
+/// All that a run stages.
+constexpr index_t paired_bytes(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    return paired_input_bytes(packed, geometry) +
+           paired_panels(packed, geometry) * static_cast<index_t>(sizeof(simd::PairedChannels));
 }
 
 /// Channels of a depthwise layer that are staged together: the bytes of a word.

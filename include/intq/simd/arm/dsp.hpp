@@ -49,9 +49,15 @@ struct dsp_lanes : arith::scalar_lanes {
     public:
         /// @pre fixed_point<double_rounding>::is_short() for every sum
         INTQ_ALWAYS_INLINE ShortRounding(std::int32_t multiplier, std::int32_t shift, std::int32_t zero_point) noexcept
-            : multiplier_(static_cast<std::int32_t>(static_cast<std::uint32_t>(multiplier) << 1)),
-              power_(static_cast<std::int32_t>(std::uint32_t{1} << (32 + shift))),
-              zero_point_(zero_point) {}
+            : multiplier_(doubled(multiplier)), power_(power_of(shift)), zero_point_(zero_point) {}
+
+        /// The words that the instructions take.
+        static INTQ_ALWAYS_INLINE std::int32_t doubled(std::int32_t multiplier) noexcept {
+            return static_cast<std::int32_t>(static_cast<std::uint32_t>(multiplier) << 1);
+        }
+        static INTQ_ALWAYS_INLINE std::int32_t power_of(std::int32_t shift) noexcept {
+            return static_cast<std::int32_t>(std::uint32_t{1} << (32 + shift));
+        }
 
         /// @tparam Range  of the codes: what becomes of a negative sum does not matter where none is negative
         template <CodeRange Range = CodeRange::any>

@@ -9,6 +9,7 @@
 
 #ifdef INTQ_DETAIL_DSP_
 
+#    include <cstddef>
 #    include <cstdint>
 
 #    include "intq/simd/base/partial.hpp"
@@ -45,7 +46,7 @@
 #            define INTQ_DETAIL_DSP_MORE_STEPS_ \
                 INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_ INTQ_DETAIL_DSP_STEP_
 #        endif
-/// All of them, where [sp, #4] is the end of x: PairedPanels::steps a pass, of which the first begins behind `skipped`
+/// All of them, where [sp, #12] is the end of x: PairedPanels::steps a pass, of which the first begins behind `skipped`
 /// ones, at r10.
 /// A step has 19 instructions of four bytes.
 #        define INTQ_DETAIL_DSP_FIND_STEP_(skipped) \
@@ -62,7 +63,7 @@
             ".if (5b - 1b) != 76\n\t"                                                                              \
             ".error \"a step is not 76 bytes\"\n\t"                                                                \
             ".endif\n\t"                                                                                           \
-            "ldr lr, [sp, #4]\n\t"                                                                                 \
+            "ldr lr, [sp, #12]\n\t"                                                                                \
             "cmp r7, lr\n\t"                                                                                       \
             "bne 1b\n\t"
 #    endif
@@ -95,44 +96,39 @@ struct DspProducts {
     }
 
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
+    static_assert(sizeof(void*) == 4 && offsetof(PairedPanels, w) == 32 && offsetof(PairedPanels, lowest) == 40);
+
     /// The codes of three rows and of all whole panels, with sums and codes in registers: three or four instructions of
-    /// ShortRounding a code, and 30 for the parameters of two channels; bounds of any range take 13 more.
+    /// ShortRounding a code, and 21 for what two channels and three rows need; bounds of any range take 13 more.
     template <CodeRange Range> static INTQ_OUT_OF_LINE void store_panels(const PairedPanels& panels) noexcept {
         register const PairedPanels* pointer asm("r0") = &panels;
         asm volatile(
             "push {r7}\n\t"
             ".if %c[range] == %c[any]\n\t"
-            "ldrd r1, r2, [r0, #44]\n\t"
+            "ldrd r1, r2, [r0, #40]\n\t"
             "bfi r1, r1, #8, #8\n\t"  // for two codes
             "bfi r2, r2, #8, #8\n\t"
             "push {r1, r2}\n\t"
             ".endif\n\t"
-            "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r11, r12}\n\t"
+            "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r11, r12}\n\t"
             INTQ_DETAIL_DSP_FIND_STEP_("r12")
-            "push {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10}\n\t"
+            "mov r3, r10\n\t"
+            "push {r1, r2, r3, r4, r5, r6, r7, r8}\n\t"
             "mov r8, r11\n\t"
             "0:\n\t"
-            "ldr r9, [sp, #8]\n\t"
-            "ldr r10, [sp, #36]\n\t"
-            "ldr r7, [sp]\n\t"
-            "ldrd r1, r4, [r9], #8\n\t"
-            "str r9, [sp, #8]\n\t"
+            "ldm sp, {r7, r9, r10}\n\t"
+            "ldrd r1, r4, [r9, #16]\n\t"
             "mov r2, r1\n\t"
             "mov r3, r1\n\t"
             "mov r5, r4\n\t"
             "mov r6, r4\n\t" INTQ_DETAIL_DSP_STEPS_
-            "ldrd r9, r10, [sp, #12]\n\t"
-            "ldrd r0, r7, [r9], #8\n\t"
-            "ldrd r11, r12, [r10], #8\n\t"
-            "strd r9, r10, [sp, #12]\n\t"
-            "movs r9, #1\n\t"
-            "ldr lr, [sp, #28]\n\t"
-            "lsl r0, r0, #1\n\t"
-            "lsl r7, r7, #1\n\t"
-            "add r11, r11, #32\n\t"
-            "add r12, r12, #32\n\t"
-            "lsl r11, r9, r11\n\t"
-            "lsl r12, r9, r12\n\t"
+            "ldr r9, [sp, #4]\n\t"
+            ".if %c[range] != %c[positive]\n\t"
+            "ldr lr, [sp, #24]\n\t"
+            ".endif\n\t"
+            "ldm r9!, {r0, r7, r11, r12}\n\t"
+            "adds r9, #8\n\t"
+            "str r9, [sp, #4]\n\t"
             ".macro intq_code sum, multiplier, power\n\t"
             "smmlar \\sum, \\sum, \\multiplier, \\sum\n\t"
             ".if %c[range] == %c[positive]\n\t"
@@ -151,12 +147,12 @@ struct DspProducts {
             "intq_code r3, r0, r11\n\t"
             "intq_code r6, r7, r12\n\t"
             ".purgem intq_code\n\t"
-            "ldrd r9, r10, [sp, #20]\n\t"
+            "ldrd r9, r10, [sp, #16]\n\t"
             "bfi r1, r4, #8, #8\n\t"
             "bfi r2, r5, #8, #8\n\t"
             "bfi r3, r6, #8, #8\n\t"
             ".if %c[range] == %c[any]\n\t"
-            "ldrd r0, r7, [sp, #40]\n\t"
+            "ldrd r0, r7, [sp, #32]\n\t"
             ".irp codes, r1, r2, r3\n\t"
             "ssub8 lr, \\codes, r0\n\t"
             "sel \\codes, \\codes, r0\n\t"
@@ -168,14 +164,14 @@ struct DspProducts {
             "strh r2, [r9, r10]\n\t"
             "strh r3, [r9, r10, lsl #1]\n\t"
             "adds r9, #2\n\t"
-            "ldr r10, [sp, #32]\n\t"
-            "str r9, [sp, #20]\n\t"
+            "ldr r10, [sp, #28]\n\t"
+            "str r9, [sp, #16]\n\t"
             "cmp r8, r10\n\t"
             "bne 0b\n\t"
             ".if %c[range] == %c[any]\n\t"
             "add sp, #8\n\t"
             ".endif\n\t"
-            "add sp, #40\n\t"
+            "add sp, #32\n\t"
             "pop {r7}"
             : "+r"(pointer)
             : [range] "i"(Range), [positive] "i"(CodeRange::positive), [any] "i"(CodeRange::any)
@@ -217,8 +213,9 @@ private:
         asm volatile(
             "push {r0, r7}\n\t"
             "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r9, r10}\n\t"
-            "push {r7, r9}\n\t" INTQ_DETAIL_DSP_FIND_STEP_("r10") INTQ_DETAIL_DSP_STEPS_
-            "add sp, #8\n\t"
+            "push {r9}\n\t"
+            "sub sp, #12\n\t" INTQ_DETAIL_DSP_FIND_STEP_("r10") INTQ_DETAIL_DSP_STEPS_
+            "add sp, #16\n\t"
             "pop {r0, r7}\n\t"
             "stm r0, {r1, r2, r3, r4, r5, r6}"
             : "+r"(pointer)

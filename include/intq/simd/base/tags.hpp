@@ -25,6 +25,12 @@ enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windo
 /// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
 inline constexpr index_t paired_rows = 3;
 
+/// What a paired tile keeps of two channels: the words of double rounding as ShortRounding of lanes takes them, and the
+/// bias.
+struct PairedChannels {
+    std::int32_t multipliers[2], powers[2], biases[2];
+};
+
 /// Order of packed weights: panels of `columns` output channels; inside a panel groups of `depth` consecutive
 /// input channels, all columns of a group together. The last panel has as many columns as are left, rounded up to
 /// `step`.

@@ -11,16 +11,20 @@
 
 #include "intq/simd/base/code_streams.hpp"
 #include "intq/simd/base/primitives.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
-/// A whole tile of staged rows and some panels of a layer, with the words of double rounding.
+/// A whole tile of staged rows and some panels of a layer. What has no value here is scratch of the loop, which works
+/// on a copy.
 struct PairedPanels {
-    const std::int32_t *x, *end;  // the words, and where they end
-    const std::int32_t *bias, *multipliers, *shifts;
-    std::int8_t* y;  // the first channel of the first row
-    index_t stride;  // from a row to the next
+    const std::int32_t* x;           // the words
+    const PairedChannels* channels;  // of the panels
+    const void* entry = nullptr;     // of the loop's first pass
+    const std::int32_t* end;         // of the words
+    std::int8_t* y;                  // the first channel of the first row
+    index_t stride;                  // from a row to the next
     std::int32_t zero_point;
     const std::int8_t *w_end, *w;  // of whole panels: at least one
     std::uint32_t skipped;         // steps of four products that the first pass lacks
