@@ -321,6 +321,14 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
     static constexpr bool are_words(const ChannelWords& w, int) noexcept {
         return w[0] >= 0 && w[0] <= INT16_MAX && w[1] >= -31 && w[1] <= 7;
     }
+    /// Whether sums up to a magnitude fit 32 bits, and the shift is one of a high product of 32 bits: the formula is
+    /// then fl((acc·short_multiplier(w) + 2^31) / 2^32), which saturates nothing.
+    static constexpr bool is_short(std::int64_t largest_sum, const ChannelWords& w) noexcept {
+        return largest_sum <= INT32_MAX && w[1] >= -17 && w[1] <= -1;
+    }
+    static constexpr std::int32_t short_multiplier(std::int32_t multiplier, std::int32_t shift) noexcept {
+        return static_cast<std::int32_t>(static_cast<std::uint32_t>(multiplier) << (17 + shift));
+    }
     template <class L>
     static constexpr typename L::i32 scaled(typename L::i64 acc, const Channel<L>& channel,
                                             const OutputLanes<L>&) noexcept {

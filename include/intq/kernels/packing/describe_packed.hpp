@@ -130,13 +130,21 @@ constexpr arith::RequantizeRule requantize_rule(const arith::PolicyRecord& polic
     return output == DType::int32 ? policy.requantize : policy.rule_of(op);
 }
 
+/// Whether the sums of 64 bits are those of int16 activations and int8 weights in the tflite family.
+constexpr bool has_16_bit_multipliers(const PackedConv2d& packed) noexcept {
+    return packed.accumulator_bits == 64 && packed.input_dtype == DType::int16 && packed.weight_dtype == DType::int8 &&
+           arith::takes_multipliers(packed.requantize);
+}
+
 /// The empty packed layer: all numbers, no pointers.
 inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
     PackedConv2d packed = describe_layer(spec, accumulator_bits(*rules.policy, spec));
     packed.requantize = requantize_rule(*rules.policy, spec.op, spec.output_dtype);
-    const bool is_int8 = spec.input_dtype == DType::int8;
+    const bool is_int8 = spec.input_dtype == DType::int8, is_int16x8 = has_16_bit_multipliers(packed);
     if (packed.is_depthwise) {
-        if (packed.accumulator_bits == 32 && !is_int8)
+        if (is_int16x8)
+            packed.depthwise = rules.depthwise_int16x8_packing;
+        else if (packed.accumulator_bits == 32 && !is_int8)
             packed.depthwise = rules.depthwise_int16_packing;
         else if (packed.accumulator_bits == 32 && spec.weight_dtype == DType::int8)
             packed.depthwise = rules.depthwise_int8_packing;
@@ -144,6 +152,7 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
         return packed;
     }
     packed.packing = packed.accumulator_bits == 64 && is_int8 ? simd::widened_for_int8(rules.wide_packing)
+                     : is_int16x8                             ? rules.int16x8_packing
                      : packed.accumulator_bits == 64          ? rules.wide_packing
                      : spec.input_dtype == DType::int16       ? rules.int16_packing
                                                               : rules.int8_packing;
@@ -187,25 +196,32 @@ constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, ind
     return of;
 }
 
+/// The packed bias of a channel.
+inline std::int64_t bias_at(const PackedConv2d& packed, index_t at) noexcept {
+    return packed.accumulator_bits == 64 ? static_cast<const std::int64_t*>(packed.bias)[at]
+                                         : static_cast<const std::int32_t*>(packed.bias)[at];
+}
+
 /// The largest magnitude of a channel's sum, whatever codes it reads, from the packed bias and weights.
 inline std::int64_t largest_sum(const PackedConv2d& packed, index_t channel) noexcept {
     const WeightPlaces places(packed, channel);
-    const std::int32_t bias = static_cast<const std::int32_t*>(packed.bias)[padded_index(packed, channel)];
+    const std::int64_t bias = bias_at(packed, padded_index(packed, channel));
+    if (bias > arith::largest_wide_sum || bias < -arith::largest_wide_sum) return INT64_MAX;  // of a file: no overflow
+    const std::int64_t lowest = lowest_code(packed.input_dtype), highest = highest_code(packed.input_dtype);
     const auto* const weights = static_cast<const std::int8_t*>(packed.weights);
     std::int64_t low = bias, high = bias;
     for (index_t tap = 0; tap < packed.taps(); ++tap)
         for (index_t k = 0; k < packed.group_inputs(); ++k) {
             const std::int64_t weight = weights[places.at(k, tap)];
-            low += weight * (weight > 0 ? INT8_MIN : INT8_MAX);
-            high += weight * (weight > 0 ? INT8_MAX : INT8_MIN);
+            low += weight * (weight > 0 ? lowest : highest);
+            high += weight * (weight > 0 ? highest : lowest);
         }
     return high > -low ? high : -low;
 }
 
-/// Whether the short form of double rounding is exact for each channel of a layer of whole windows. Channels that only
-/// fill a panel have no codes.
-inline bool sums_are_short(const PackedConv2d& packed) noexcept {
-    using Rule = arith::fixed_point<arith::double_rounding>;
+/// Whether the short form of a rule is exact for each channel of a layer of whole windows. Channels that only fill a
+/// panel have no codes.
+template <class Rule> bool sums_are_short(const PackedConv2d& packed) noexcept {
     const index_t stride = packed.padded_outputs();
     for (index_t channel = 0; channel < packed.out_channels; ++channel) {
         const arith::ChannelWords words = words_at(packed.words, Rule::words, stride, padded_index(packed, channel));
@@ -215,13 +231,16 @@ inline bool sums_are_short(const PackedConv2d& packed) noexcept {
 }
 
 /// Whether the requantization stays in the range of a shorter form: floats below 2^30 in magnitude, whatever the sum
-/// and the operand; or the sums of a layer of whole windows, whose kernel rounds twice in 32 bits.
+/// and the operand; or the sums of a layer of whole windows, whose kernel rounds twice in 32 bits, or sums int16
+/// activations in 32 bits and takes their high product.
 inline bool is_scaled_small(const PackedConv2d& packed) noexcept {
+    using Double = arith::fixed_point<arith::double_rounding>;
     const bool keeps = packed.output_dtype == DType::int32;
-    if (packed.requantize == arith::RequantizeRule::double_rounding && !keeps) {
-        if (packed.has_whole_windows() || packed.stages_depthwise_windows() || packed.is_paired_depthwise())
-            return sums_are_short(packed);
-    }
+    const bool has_windows =
+        packed.has_whole_windows() || packed.stages_depthwise_windows() || packed.is_paired_depthwise();
+    if (has_16_bit_multipliers(packed) && has_windows) return sums_are_short<arith::wide_fixed_point>(packed);
+    if (packed.requantize == arith::RequantizeRule::double_rounding && !keeps && has_windows)
+        return sums_are_short<Double>(packed);
     if (packed.requantize != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;
     const double largest = packed.accumulator_bits == 64 ? static_cast<double>(arith::largest_wide_sum) : 0x1p31;
     const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };

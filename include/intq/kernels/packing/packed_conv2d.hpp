@@ -72,7 +72,7 @@ struct PackedConv2d {
     arith::RequantizeRule requantize = arith::RequantizeRule::float_scale;  // the operator's on its target
     bool has_sumin = false;
     bool is_depthwise = false;
-    bool scaled_is_small = false;  // proven: no float of the requantization reaches 2^31
+    bool scaled_is_small = false;  // proven: the requantization has its shorter form; see is_scaled_small()
     bool merges_row = false;       // the taps of a row of the window are one run of elements in the staged input
     simd::Packing packing{};
     simd::DepthwisePacking depthwise{};
@@ -170,8 +170,9 @@ constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
     const index_t depth = packed.is_depthwise ? packed.depthwise.depth : packed.packing.depth;
     const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
     if (depth == 1) return packed.weight_dtype;
-    const bool is_wide = staging == simd::Staging::widened || packed.input_dtype == DType::int16;
-    return is_wide ? DType::int16 : DType::int8;
+    const bool is_wide = staging == simd::Staging::widened;
+    const bool keeps_bytes = staging == simd::Staging::paired || staging == simd::Staging::windows;
+    return is_wide || (packed.input_dtype == DType::int16 && !keeps_bytes) ? DType::int16 : DType::int8;
 }
 
 /// Whether the kernel reads a copy of the input: converted, or laid out for merged rows.

@@ -44,8 +44,7 @@ template <class Stored, class Code> void read_weights(const PackedConv2d& packed
 inline PackedChannel channel_at(const PackedConv2d& packed, index_t channel, std::int64_t weight_sum) noexcept {
     const index_t at = padded_index(packed, channel), stride = packed.padded_outputs();
     PackedChannel result;
-    result.bias = packed.accumulator_bits == 64 ? static_cast<const std::int64_t*>(packed.bias)[at]
-                                                : static_cast<const std::int32_t*>(packed.bias)[at];
+    result.bias = bias_at(packed, at);
     result.bias += tile_offset(packed, packed.input_zero_point) * weight_sum;
     result.words = words_at(packed.words, arith::words_of(packed.requantize), stride, at);
     const int sumin_words = packed.has_sumin ? arith::sumin_words_of(packed.requantize) : 0;
