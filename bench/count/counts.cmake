@@ -11,7 +11,7 @@
 # COMPILE are words that the linker does not get. PACKED is the backend, where it is not scalar. CHECKED makes a test for each network, which fails where a layer
 # executes over 2 % more instructions than its record; its programs are built with the others of the tests.
 
-set(intq_counted_networks ds_cnn resnet_8 mobilenet_v1 autoencoder)
+set(intq_counted_networks ds_cnn resnet_8 mobilenet_v1 autoencoder ds_cnn_int16 resnet_8_int16)
 set(intq_count_folder "${CMAKE_CURRENT_LIST_DIR}")
 set(intq_count_plugin "${CMAKE_CURRENT_BINARY_DIR}/count_instructions.so")
 set(intq_count_list "${CMAKE_CURRENT_BINARY_DIR}/counted.txt")

@@ -119,7 +119,8 @@ int main(int count, char** arguments) try {
     const auto write_all = [&](const kernels::KernelTable& table, const std::string& ending) {
         io::make_folder(folder + ending);
         std::printf("%s\n", table.backend);
-        for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1(), autoencoder(), small_image()})
+        for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1(), autoencoder(), small_image(),
+                                            with_int16(ds_cnn()), with_int16(resnet_8())})
             are_tight &= write(network, table, folder + ending);
     };
     write_all(kernels::kernel_table<target::tflite<>, simd::scalar>, "");

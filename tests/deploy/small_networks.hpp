@@ -105,6 +105,7 @@ struct NamedNetwork {
     nn::ModulePtr model;
     Shape image;
     bool takes_pixels = false;  // its program, channels last
+    DType activations = DType::int8;
 };
 
 /// 49 frames of 10 features to 12 words.
@@ -130,6 +131,13 @@ inline NamedNetwork resnet_8() {
     features->append(std::make_shared<ResidualBlock>(random, 32, 64, 2));
     return {"resnet_8", std::make_shared<SmallNetwork>(features, random.linear(64, 10)),
             Shape(index_t{3}, index_t{32}, index_t{32})};
+}
+
+/// A network with activations of int16, as `<name>_int16`.
+inline NamedNetwork with_int16(NamedNetwork network) {
+    network.name += "_int16";
+    network.activations = DType::int16;
+    return network;
 }
 
 /// Howard et al. 2017 with a quarter of the channels.
@@ -194,7 +202,8 @@ inline std::shared_ptr<program::OwnedProgram> lowered(
     const NamedNetwork& network,
     const kernels::KernelTable& table = kernels::kernel_table<target::tflite<>, simd::scalar>) {
     using namespace quantization;
-    const auto prepared = prepare_calibration_fx(*network.model, get_default_qconfig_mapping(), table.policy());
+    const auto prepared = prepare_calibration_fx(
+        *network.model, get_default_qconfig_mapping(network.activations), table.policy());
     const Tensor images = images_of(network, 2, 9);
     if (!network.takes_pixels) {
         calibrate(*prepared, images, 1);
