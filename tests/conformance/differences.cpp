@@ -2,9 +2,10 @@
 //
 // Random convolutions of every kind, sums, averages and quantized reals on a backend, INTQ_COMPARED, and on
 // simd::scalar, in one program on one board: windows of 1×1 to 7×7, strides, dilations, padding, groups, depthwise
-// layers, zero points, bounds, tails of every tile. Compiled with -DINTQ_COMPARED=simd::<backend>.
-// It prints how many there were, how many took the short form of double rounding, and a checksum of their bytes; a
-// difference by itself. A host prints the same with the instructions in C++ (INTQ_EMULATES_DSP, INTQ_EMULATES_HELIUM).
+// layers, zero points, bounds, tails of every tile, activations of int8 and int16. Compiled with
+// -DINTQ_COMPARED=simd::<backend>. It prints how many there were, how many took the short form of double rounding, and
+// a checksum of their bytes; a difference by itself. A host prints the same with the instructions in C++
+// (INTQ_EMULATES_DSP, INTQ_EMULATES_HELIUM).
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -18,11 +19,14 @@ using namespace intq;
 constexpr index_t most_bytes = 96 * 1024;
 alignas(buffer_alignment) std::byte storage[2][most_bytes], workspace[most_bytes];
 alignas(buffer_alignment) std::int8_t x[most_bytes / 2], y[2][most_bytes / 2];
+/// The same memory as codes of a type.
+template <class Code> Code* codes_of(std::int8_t* memory) { return reinterpret_cast<Code*>(memory); }
 std::int8_t weights[most_bytes];
 float scales[256];
 std::int64_t bias[256];
 std::uint32_t sum = 0;
-int layers = 0, short_layers = 0, sums = 0, short_sums = 0, averages = 0, runs = 0, refused = 0, differences = 0;
+int layers = 0, short_layers = 0, int16_layers = 0, short_int16_layers = 0, sums = 0, short_sums = 0, averages = 0,
+    runs = 0, refused = 0, differences = 0;
 
 class Draw {
 public:
@@ -46,9 +50,11 @@ struct Case {
     index_t batch = 1;
 };
 
-Case draw_case(Draw& draw) {
+Case draw_case(Draw& draw, DType dtype) {
     Case drawn;
     kernels::Conv2dSpec& spec = drawn.spec;
+    const bool is_int16 = dtype == DType::int16;
+    spec.input_dtype = spec.output_dtype = dtype;
     const std::int32_t kind = draw.between(0, 5);
     Window2d& w = spec.window;
     if (kind != 0) {
@@ -76,6 +82,7 @@ Case draw_case(Draw& draw) {
     const index_t count = spec.out_channels * of_output;
     for (index_t i = 0; i < count; ++i) weights[i] = draw.code();
     // A small output scale makes right shifts below 2, which have no short form.
+    // So do multipliers of int16 layers from 1/2 on.
     const float s_out = draw.one_in(5) ? 0.0001f : 0.002f * static_cast<float>(draw.between(1, 60));
     for (index_t c = 0; c < spec.out_channels; ++c) {
         scales[c] = 0.001f * static_cast<float>(draw.between(1, 30));
@@ -83,19 +90,19 @@ Case draw_case(Draw& draw) {
     }
     spec.weight_codes = weights;
     spec.bias_codes = bias;
-    spec.input = QParams::per_tensor(0.02f, draw.between(-128, 127), DType::int8);
+    spec.input = QParams::per_tensor(0.02f, is_int16 ? 0 : draw.between(-128, 127), dtype);
     spec.weight = QParams::per_channel({scales, static_cast<std::size_t>(spec.out_channels)}, {}, 0, -128, 127);
     spec.output = QParams::per_tensor(s_out,
-                                      draw.one_in(2)   ? -128
-                                      : draw.one_in(2) ? 0
-                                                       : draw.between(-128, 127),
-                                      DType::int8);
+                                      is_int16 || draw.one_in(4) ? 0
+                                      : draw.one_in(2)           ? -128
+                                                                 : draw.between(-128, 127),
+                                      dtype);
     spec.activation = draw.one_in(3) ? Activation::relu : draw.one_in(4) ? Activation::relu6 : Activation::none;
     return drawn;
 }
 
 /// Runs it on a backend; false where it is refused.
-template <class Target, class Backend>
+template <class Target, class Backend, class Code>
 bool run(const Case& drawn, const kernels::ConvGeometry& geometry, std::byte* packed_storage, std::int8_t* out,
          bool& is_short) {
     const kernels::Conv2dSpec& spec = drawn.spec;
@@ -103,47 +110,66 @@ bool run(const Case& drawn, const kernels::ConvGeometry& geometry, std::byte* pa
     const auto packed = kernels::make_conv2d<Target, Backend>(spec, {packed_storage, most_bytes});
     if (!packed || kernels::conv2d_workspace_size(*packed, geometry) > most_bytes) return false;
     is_short = packed->scaled_is_small && packed->requantize == arith::RequantizeRule::double_rounding;
-    const ImageView<std::int8_t>::Index in{drawn.batch, spec.in_channels, drawn.in.height, drawn.in.width};
-    const ImageView<std::int8_t>::Index shape{drawn.batch, spec.out_channels, geometry.out.height, geometry.out.width};
+    const typename ImageView<Code>::Index in{drawn.batch, spec.in_channels, drawn.in.height, drawn.in.width};
+    const typename ImageView<Code>::Index shape{drawn.batch, spec.out_channels, geometry.out.height,
+                                                geometry.out.width};
     std::memset(workspace, 0x5a, sizeof workspace);
-    kernels::run_conv2d<Target, Backend>(*packed, geometry, ImageView<const std::int8_t>(x, in),
-                                         ImageView<std::int8_t>(out, shape), {workspace, most_bytes});
+    kernels::run_conv2d<Target, Backend>(*packed, geometry, ImageView<const Code>(codes_of<Code>(x), in),
+                                         ImageView<Code>(codes_of<Code>(out), shape), {workspace, most_bytes});
     return true;
 }
 
-template <class Target> void compare(Draw& draw) {
-    const Case drawn = draw_case(draw);
+/// Codes that take the sum of the first channel as far as it goes, where a window lies in the image.
+template <class Code> void fill_worst(const Case& drawn, Code* to) {
+    const kernels::Conv2dSpec& spec = drawn.spec;
+    const auto [height, width] = spec.window.kernel;
+    const index_t inputs = spec.in_channels / spec.groups;
+    for (index_t row = 0; row < drawn.batch * drawn.in.height; ++row)
+        for (index_t column = 0; column < drawn.in.width; ++column)
+            for (index_t c = 0; c < spec.in_channels; ++c) {
+                const index_t y = row % drawn.in.height % height, x_tap = column % width;
+                const std::int8_t weight = weights[(c % inputs * height + y) * width + x_tap];
+                *to++ = static_cast<Code>(weight > 0 ? highest_code(dtype_of<Code>) : lowest_code(dtype_of<Code>));
+            }
+}
+
+template <class Target, class Code> void compare(Draw& draw) {
+    constexpr auto size = static_cast<index_t>(sizeof(Code));
+    const Case drawn = draw_case(draw, dtype_of<Code>);
     const auto geometry = kernels::make_conv2d_geometry(drawn.spec.window, drawn.batch, drawn.in);
     if (!geometry) {
         ++refused;
         return;
     }
-    const index_t inputs = drawn.batch * geometry->in_pixels() * drawn.spec.in_channels;
-    const index_t outputs = drawn.batch * geometry->out_pixels() * drawn.spec.out_channels;
+    const index_t inputs = drawn.batch * geometry->in_pixels() * drawn.spec.in_channels * size;
+    const index_t outputs = drawn.batch * geometry->out_pixels() * drawn.spec.out_channels * size;
     constexpr auto most = static_cast<index_t>(sizeof x);
     if (inputs > most || outputs > most) {
         ++refused;
         return;
     }
     for (index_t i = 0; i < inputs; ++i) x[i] = draw.code();
+    if (size == 2 && draw.one_in(2)) fill_worst(drawn, codes_of<Code>(x));
     std::memset(y, 0x77, sizeof y);
     bool is_short = false, any = false;
-    if (!run<Target, simd::scalar>(drawn, *geometry, storage[0], y[0], any) ||
-        !run<Target, INTQ_COMPARED>(drawn, *geometry, storage[1], y[1], is_short)) {
+    if (!run<Target, simd::scalar, Code>(drawn, *geometry, storage[0], y[0], any) ||
+        !run<Target, INTQ_COMPARED, Code>(drawn, *geometry, storage[1], y[1], is_short)) {
         ++refused;
         return;
     }
-    ++layers;
-    short_layers += is_short;
+    ++(size == 1 ? layers : int16_layers);
+    (size == 1 ? short_layers : short_int16_layers) += is_short;
     sum = crc32(std::as_bytes(std::span(y[0], static_cast<std::size_t>(outputs))), sum);
     if (std::memcmp(y[0], y[1], sizeof y[0]) == 0) return;  // the bytes behind the output as well
     const kernels::Conv2dSpec& spec = drawn.spec;
     if (++differences <= 5)
-        std::printf("different: layer %d, %d×%d window, stride %d×%d, %d to %d channels, %d groups, image %d×%d\n",
-                    layers, static_cast<int>(spec.window.kernel.height), static_cast<int>(spec.window.kernel.width),
-                    static_cast<int>(spec.window.stride.height), static_cast<int>(spec.window.stride.width),
-                    static_cast<int>(spec.in_channels), static_cast<int>(spec.out_channels),
-                    static_cast<int>(spec.groups), static_cast<int>(drawn.in.height), static_cast<int>(drawn.in.width));
+        std::printf(
+            "different: layer %d of %d bits, %d×%d window, stride %d×%d, %d to %d channels, %d groups, image %d×%d\n",
+            size == 1 ? layers : int16_layers, static_cast<int>(8 * size), static_cast<int>(spec.window.kernel.height),
+            static_cast<int>(spec.window.kernel.width), static_cast<int>(spec.window.stride.height),
+            static_cast<int>(spec.window.stride.width), static_cast<int>(spec.in_channels),
+            static_cast<int>(spec.out_channels), static_cast<int>(spec.groups), static_cast<int>(drawn.in.height),
+            static_cast<int>(drawn.in.width));
 }
 
 /// Compares all bytes, and adds the first `count` to the checksum.
@@ -238,9 +264,14 @@ void compare_quantized(Draw& draw) {
 int main() {
     Draw draw;
     for (int i = 0; i < 4000; ++i) {
-        compare<target::tflite<>>(draw);
-        if (i % 4 == 0) compare<target::tflite<arith::single_rounding>>(draw);
-        if (i % 4 == 2) compare<target::fp32>(draw);
+        compare<target::tflite<>, std::int8_t>(draw);
+        if (i % 4 == 0) compare<target::tflite<arith::single_rounding>, std::int8_t>(draw);
+        if (i % 4 == 2) compare<target::fp32, std::int8_t>(draw);
+    }
+    for (int i = 0; i < 2000; ++i) {
+        compare<target::tflite<>, std::int16_t>(draw);
+        if (i % 8 == 0) compare<target::tflite<arith::single_rounding>, std::int16_t>(draw);
+        if (i % 8 == 4) compare<target::fp32, std::int16_t>(draw);
     }
     for (int i = 0; i < 2000; ++i) compare_sum(draw);
     for (int i = 0; i < 200; ++i) {
@@ -248,6 +279,7 @@ int main() {
         compare_average<target::fp32>(draw);
     }
     for (int i = 0; i < 500; ++i) compare_quantized(draw);
+    std::printf("int16 layers %d\nshort %d\n", int16_layers, short_int16_layers);
     std::printf("layers %d\nshort %d\nsums %d\nshort %d\naverages %d\nruns of reals %d\nrefused %d\ndifferent %d\n",
                 layers, short_layers, sums, short_sums, averages, runs, refused, differences);
     std::printf("bytes %08x\n", static_cast<unsigned>(sum));

@@ -202,8 +202,8 @@ inline std::shared_ptr<program::OwnedProgram> lowered(
     const NamedNetwork& network,
     const kernels::KernelTable& table = kernels::kernel_table<target::tflite<>, simd::scalar>) {
     using namespace quantization;
-    const auto prepared = prepare_calibration_fx(
-        *network.model, get_default_qconfig_mapping(network.activations), table.policy());
+    const auto prepared =
+        prepare_calibration_fx(*network.model, get_default_qconfig_mapping(network.activations), table.policy());
     const Tensor images = images_of(network, 2, 9);
     if (!network.takes_pixels) {
         calibrate(*prepared, images, 1);

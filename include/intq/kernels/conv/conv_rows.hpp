@@ -15,6 +15,7 @@
 #include "intq/kernels/conv/paired_gemm.hpp"
 #include "intq/kernels/conv/window_depthwise.hpp"
 #include "intq/kernels/conv/window_gemm.hpp"
+#include "intq/kernels/packing/packing_rules.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -26,8 +27,11 @@ namespace detail {
 template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr auto gemm_of() noexcept {
     constexpr bool is_int8 = std::is_same_v<X, std::int8_t> && std::is_same_v<Acc, std::int32_t>;
-    if constexpr (is_int8 && Backend::int8_packing.staging == simd::Staging::paired)
-        return std::type_identity<PairedGemm<Backend, Policy, Y, Sumin>>{};
+    constexpr bool is_int16x8 = std::is_same_v<X, std::int16_t> && std::is_same_v<Weight, std::int8_t> &&
+                                std::is_same_v<Policy, arith::wide_fixed_point>;
+    if constexpr ((is_int8 && Backend::int8_packing.staging == simd::Staging::paired) ||
+                  (is_int16x8 && int16x8_packing_of<Backend>().staging == simd::Staging::paired))
+        return std::type_identity<PairedGemm<Backend, Policy, X, Y, Sumin>>{};
     else if constexpr (is_int8 && Backend::int8_packing.staging == simd::Staging::windows)
         return std::type_identity<WindowGemm<Backend, Policy, Y, Sumin>>{};
     else

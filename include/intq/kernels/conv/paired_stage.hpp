@@ -17,8 +17,9 @@ namespace detail {
 
 /// Writes the codes of a window, a multiple of four at a time, as words of a tile.
 ///
+/// @tparam X     the type of the codes
 /// @tparam Rows  of the tile: an integral constant, or int where one code serves all
-template <class Backend, class Rows> class PairedWords {
+template <class Backend, class X, class Rows> class PairedWords {
     using Tile = simd::PairedTile<Backend>;
 
 public:
@@ -29,10 +30,10 @@ public:
           rows_(rows),
           padding_(static_cast<std::int32_t>(static_cast<std::uint32_t>(code & 0xffff) * 0x10001u)) {}
 
-    INTQ_ALWAYS_INLINE void copy(const std::int8_t* from, index_t count) noexcept {
-        const std::int8_t* const end = from + count;
+    INTQ_ALWAYS_INLINE void copy(const X* from, index_t count) noexcept {
+        const X* const end = from + count;
         if constexpr (!INTQ_SMALL) {
-            for (const std::int8_t* const last = end - count % 16; from != last; from += 16, to_ += 8 * rows_) {
+            for (const X* const last = end - count % 16; from != last; from += 16, to_ += 8 * rows_) {
                 INTQ_UNROLL
                 for (int i = 0; i < 4; ++i) Tile::stage(from + 4 * i, to_ + 2 * rows_ * i, rows_);
             }
@@ -50,16 +51,15 @@ private:
 };
 
 /// Writes them as they are, one behind the other.
-class PairedBytes {
+template <class X> class PairedCodes {
 public:
-    INTQ_ALWAYS_INLINE PairedBytes(std::int8_t* to, std::int32_t code) noexcept
-        : to_(to), padding_(static_cast<std::int8_t>(code)) {}
+    INTQ_ALWAYS_INLINE PairedCodes(X* to, std::int32_t code) noexcept : to_(to), padding_(static_cast<X>(code)) {}
 
-    /// Words, of which the last one overlaps.
-    INTQ_ALWAYS_INLINE void copy(const std::int8_t* from, index_t count) noexcept {
+    /// Words, of which the last ones overlap.
+    INTQ_ALWAYS_INLINE void copy(const X* from, index_t count) noexcept {
         if (count >= 4) {
-            for (index_t i = 0; i + 4 <= count; i += 4) std::memcpy(to_ + i, from + i, 4);
-            if (count % 4 != 0) std::memcpy(to_ + count - 4, from + count - 4, 4);
+            for (index_t i = 0; i + 4 <= count; i += 4) std::memcpy(to_ + i, from + i, 4 * sizeof(X));
+            if (count % 4 != 0) std::memcpy(to_ + count - 4, from + count - 4, 4 * sizeof(X));
             to_ += count;
         } else {
             for (; count > 0; --count) *to_++ = *from++;
@@ -70,31 +70,31 @@ public:
     }
 
 private:
-    std::int8_t* to_;
-    std::int8_t padding_;
+    X* to_;
+    X padding_;
 };
 
-/// Writes words or bytes, where code is to be small: one walk over the window serves both.
-template <class Backend> class PairedSink {
+/// Writes words or codes, where code is to be small: one walk over the window serves both.
+template <class Backend, class X> class PairedSink {
 public:
-    INTQ_ALWAYS_INLINE PairedSink(const PairedWords<Backend, int>& words, const PairedBytes& bytes,
+    INTQ_ALWAYS_INLINE PairedSink(const PairedWords<Backend, X, int>& words, const PairedCodes<X>& codes,
                                   bool gathers) noexcept
-        : words_(words), bytes_(bytes), gathers_(gathers) {}
+        : words_(words), codes_(codes), gathers_(gathers) {}
 
-    INTQ_OUT_OF_LINE void copy(const std::int8_t* from, index_t count) noexcept {
-        gathers_ ? bytes_.copy(from, count) : words_.copy(from, count);
+    INTQ_OUT_OF_LINE void copy(const X* from, index_t count) noexcept {
+        gathers_ ? codes_.copy(from, count) : words_.copy(from, count);
     }
-    INTQ_OUT_OF_LINE void fill(index_t count) noexcept { gathers_ ? bytes_.fill(count) : words_.fill(count); }
-    /// The words of the bytes.
-    INTQ_ALWAYS_INLINE void copy_gathered(const std::int8_t* bytes, index_t count) noexcept {
+    INTQ_OUT_OF_LINE void fill(index_t count) noexcept { gathers_ ? codes_.fill(count) : words_.fill(count); }
+    /// The words of the codes.
+    INTQ_ALWAYS_INLINE void copy_gathered(const X* codes, index_t count) noexcept {
         if (!gathers_) return;
         gathers_ = false;
-        copy(bytes, count);
+        copy(codes, count);
     }
 
 private:
-    PairedWords<Backend, int> words_;
-    PairedBytes bytes_;
+    PairedWords<Backend, X, int> words_;
+    PairedCodes<X> codes_;
     bool gathers_;
 };
 
@@ -103,24 +103,24 @@ private:
 ///     row of a pixel = x[window row][window column][channel of the group], padding as the zero point
 ///
 /// Four codes at a time become two words, for which the parts of a window that lie in the image must be whole words.
-/// Where channels are no multiple of four, the window is first gathered as bytes.
-template <class Backend> class PairedStager {
+/// Where channels are no multiple of four, the window is first gathered as codes.
+template <class Backend, class X> class PairedStager {
 public:
-    /// @param words  the tile, and behind it the bytes of a window
+    /// @param words  the tile, and behind it the codes of a window
     PairedStager(const ConvCall& call, index_t group, std::byte* words) noexcept
         : packed_(*call.packed),
           in_(call.geometry->in),
           out_(call.geometry->out),
           pixel_stride_(packed_.in_channels),
           line_stride_(in_.width * pixel_stride_),
-          image_(static_cast<const std::int8_t*>(call.x) + group * packed_.group_inputs()),
+          image_(static_cast<const X*>(call.x) + group * packed_.group_inputs()),
           words_(reinterpret_cast<std::int32_t*>(words)),
-          bytes_(reinterpret_cast<std::int8_t*>(words) + paired_words_bytes(packed_, *call.geometry)),
+          codes_(reinterpret_cast<X*>(words + paired_words_bytes(packed_, *call.geometry))),
           channels_(packed_.group_inputs()),
           is_run_(packed_.groups == 1 && packed_.window.dilation.width == 1) {
         if (channels_ % 4 == 0) return;
         const index_t codes = packed_.taps() * channels_, size = packed_.column_size();
-        for (index_t i = codes; i < size; ++i) bytes_[i] = 0;  // their weights are zero too
+        for (index_t i = codes; i < size; ++i) codes_[i] = 0;  // their weights are zero too
     }
 
     /// The words of the next `count` pixels in a tile of so many rows.
@@ -134,12 +134,12 @@ public:
 
 private:
     template <class Rows> INTQ_ALWAYS_INLINE void stage_pixel(Rows rows, std::int32_t* to) noexcept {
-        PairedWords<Backend, Rows> words(to, rows, packed_.input_zero_point);
-        PairedBytes bytes(bytes_, packed_.input_zero_point);
+        PairedWords<Backend, X, Rows> words(to, rows, packed_.input_zero_point);
+        PairedCodes<X> codes(codes_, packed_.input_zero_point);
         if constexpr (INTQ_SMALL) {
-            PairedSink<Backend> sink(words, bytes, channels_ % 4 != 0);
+            PairedSink<Backend, X> sink(words, codes, channels_ % 4 != 0);
             visit(sink);
-            sink.copy_gathered(bytes_, packed_.column_size());
+            sink.copy_gathered(codes_, packed_.column_size());
             return;
         }
         const Size2d kernel = packed_.window.kernel;
@@ -150,15 +150,15 @@ private:
         if (is_run_ && is_inside && kernel.width * channels_ % 4 == 0) return visit_inside(words);
         if (channels_ % 4 == 0) return visit(words);
         if (is_run_ && is_inside)
-            visit_inside(bytes);
+            visit_inside(codes);
         else
-            visit(bytes);
-        words.copy(bytes_, packed_.column_size());
+            visit(codes);
+        words.copy(codes_, packed_.column_size());
     }
 
     /// The window of a pixel without padding, whose rows are runs.
     template <class Sink> INTQ_ALWAYS_INLINE void visit_inside(Sink& sink) const noexcept {
-        const std::int8_t* line = image_ + top_ * line_stride_ + left_ * pixel_stride_;
+        const X* line = image_ + top_ * line_stride_ + left_ * pixel_stride_;
         for (index_t ky = 0; ky < packed_.window.kernel.height; ++ky) {
             sink.copy(line, packed_.window.kernel.width * channels_);
             line += packed_.window.dilation.height * line_stride_;
@@ -168,7 +168,7 @@ private:
     /// The window of the pixel, row by row.
     template <class Sink> INTQ_ALWAYS_INLINE void visit(Sink& sink) const noexcept {
         const Window2d& window = packed_.window;
-        const std::int8_t* line = image_ + top_ * line_stride_;
+        const X* line = image_ + top_ * line_stride_;
         index_t y = top_;
         for (index_t ky = 0; ky < window.kernel.height; ++ky) {
             if (y < 0 || y >= in_.height)
@@ -182,7 +182,7 @@ private:
         }
     }
     /// The taps of a row, which lie beside each other.
-    template <class Sink> INTQ_ALWAYS_INLINE void visit_run(Sink& sink, const std::int8_t* line) const noexcept {
+    template <class Sink> INTQ_ALWAYS_INLINE void visit_run(Sink& sink, const X* line) const noexcept {
         const index_t width = packed_.window.kernel.width;
         const index_t before = left_ < 0 ? (-left_ < width ? -left_ : width) : 0, room = in_.width - left_;
         const index_t last = room < width ? (room > before ? room : before) : width;
@@ -190,7 +190,7 @@ private:
         sink.copy(line + (left_ + before) * pixel_stride_, (last - before) * channels_);
         sink.fill((width - last) * channels_);
     }
-    template <class Sink> INTQ_ALWAYS_INLINE void visit_taps(Sink& sink, const std::int8_t* line) const noexcept {
+    template <class Sink> INTQ_ALWAYS_INLINE void visit_taps(Sink& sink, const X* line) const noexcept {
         index_t x = left_;
         for (index_t kx = 0; kx < packed_.window.kernel.width; ++kx, x += packed_.window.dilation.width) {
             if (x < 0 || x >= in_.width)
@@ -216,9 +216,9 @@ private:
     const PackedConv2d& packed_;
     Size2d in_, out_;
     index_t pixel_stride_, line_stride_;
-    const std::int8_t* image_;
+    const X* image_;
     std::int32_t* words_;
-    std::int8_t* bytes_;
+    X* codes_;
     index_t channels_;
     bool is_run_;
     index_t row_ = 0, column_ = 0;  // of the next pixel

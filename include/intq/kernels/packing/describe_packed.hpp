@@ -130,12 +130,6 @@ constexpr arith::RequantizeRule requantize_rule(const arith::PolicyRecord& polic
     return output == DType::int32 ? policy.requantize : policy.rule_of(op);
 }
 
-/// Whether the sums of 64 bits are those of int16 activations and int8 weights in the tflite family.
-constexpr bool has_16_bit_multipliers(const PackedConv2d& packed) noexcept {
-    return packed.accumulator_bits == 64 && packed.input_dtype == DType::int16 && packed.weight_dtype == DType::int8 &&
-           arith::takes_multipliers(packed.requantize);
-}
-
 /// The empty packed layer: all numbers, no pointers.
 inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
     PackedConv2d packed = describe_layer(spec, accumulator_bits(*rules.policy, spec));

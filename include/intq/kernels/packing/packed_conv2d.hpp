@@ -100,6 +100,10 @@ struct PackedConv2d {
     INTQ_ALWAYS_INLINE constexpr index_t panels() const noexcept { return quotient_up(group_stride, packing.columns); }
     /// The skeleton's taps, and the products of each. A row of a paired tile, or of one of windows, is a whole window.
     INTQ_ALWAYS_INLINE constexpr bool is_paired() const noexcept { return packing.staging == simd::Staging::paired; }
+    /// Whether neighbours in memory are the pairs, because activations have 16 bits.
+    INTQ_ALWAYS_INLINE constexpr bool has_given_pairs() const noexcept {
+        return is_paired() && input_dtype == DType::int16;
+    }
     INTQ_ALWAYS_INLINE constexpr bool is_paired_depthwise() const noexcept {
         return is_depthwise && depthwise.staging == simd::Staging::paired;
     }
@@ -163,6 +167,12 @@ namespace detail {
 
 /// Slack behind depthwise parameters, so that a whole vector of any backend may be loaded at the last channel.
 inline constexpr index_t widest_vector = 64;
+
+/// Whether the sums of 64 bits are those of int16 activations and int8 weights in the tflite family.
+constexpr bool has_16_bit_multipliers(const PackedConv2d& packed) noexcept {
+    return packed.accumulator_bits == 64 && packed.input_dtype == DType::int16 && packed.weight_dtype == DType::int8 &&
+           arith::takes_multipliers(packed.requantize);
+}
 
 /// Type in which a packing keeps weights: the converted activations' where a group is one instruction's.
 constexpr DType stored_weight(const PackedConv2d& packed) noexcept {

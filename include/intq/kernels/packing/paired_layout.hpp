@@ -27,17 +27,20 @@ constexpr index_t paired_words_bytes(const PackedConv2d& packed, const ConvGeome
     return (is_one_window(packed, geometry) ? 1 : simd::paired_rows) * packed.column_size() * 2;
 }
 
-/// The same with the bytes of a window, which are gathered where its parts are no whole words.
+/// The same with the codes of a window, which are gathered where its parts are no whole words.
 constexpr index_t paired_input_bytes(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
-    return paired_words_bytes(packed, geometry) + (packed.group_inputs() % 4 == 0 ? 0 : packed.column_size() + 4);
+    const index_t gathered = packed.group_inputs() % 4 == 0 ? 0 : packed.column_size() + 4;
+    return paired_words_bytes(packed, geometry) + gathered * size_of(packed.input_dtype);
 }
 
-/// Whole panels of a group, whose words of double rounding lie side by side for all tiles; of layers that have whole
-/// tiles.
+/// Whole panels of a group, whose short words lie side by side for all tiles; of layers that have whole tiles.
 constexpr index_t paired_panels(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
-    const bool is_short = packed.requantize == arith::RequantizeRule::double_rounding && !packed.has_sumin &&
-                          packed.output_dtype == DType::int8;
-    return is_short && geometry.batch * geometry.out_pixels() >= simd::paired_rows ? packed.group_outputs() / 2 : 0;
+    const bool is_int16 = has_16_bit_multipliers(packed) && packed.output_dtype == DType::int16;
+    const bool is_int8 =
+        packed.requantize == arith::RequantizeRule::double_rounding && packed.output_dtype == DType::int8;
+    return (is_int8 || is_int16) && !packed.has_sumin && geometry.batch * geometry.out_pixels() >= simd::paired_rows
+               ? packed.group_outputs() / 2
+               : 0;
 }
 
 /// All that a run stages.

@@ -66,12 +66,16 @@ public:
                               : packed_->merges_row       ? x
                                                           : 0;
         const index_t d = place * packed_->group_inputs() + k;
-        return first_ + (t * groups_ + d / depth) * step_ + d % depth;
+        const index_t in_group = packed_->has_given_pairs() ? swap_middle(d % depth) : d % depth;
+        return first_ + (t * groups_ + d / depth) * step_ + in_group;
     }
     /// From the low byte of a weight to its high one, where they are in two planes.
     constexpr index_t plane() const noexcept { return plane_; }
 
 private:
+    /// Of four weights, so that even and odd bytes of their word are pairs of neighbours.
+    static constexpr index_t swap_middle(index_t k) noexcept { return k == 1 ? 2 : k == 2 ? 1 : k; }
+
     constexpr void of_depthwise(index_t channel) noexcept {
         if (packed_->depthwise.columns == 0) {
             first_ = channel;

@@ -77,6 +77,20 @@ struct dsp_lanes : arith::scalar_lanes {
         std::int32_t multiplier_, power_, zero_point_;
     };
 
+    /// The codes of int16 activations from sums of 32 bits, before their bounds: one instruction.
+    class HighProduct {
+    public:
+        /// @param multiplier  of wide_fixed_point::short_multiplier()
+        explicit INTQ_ALWAYS_INLINE HighProduct(std::int32_t multiplier) noexcept : multiplier_(multiplier) {}
+
+        INTQ_ALWAYS_INLINE std::int32_t scaled(std::int32_t acc) const noexcept {
+            return DspWords::smmulr(acc, multiplier_);
+        }
+
+    private:
+        std::int32_t multiplier_;
+    };
+
     /// The codes of a sum of two runs of codes under double rounding, where one operand has the larger scale and so the
     /// factor 1/2, and where the sum has a short form.
     ///
@@ -122,14 +136,14 @@ template <> struct PairedTile<dsp> {
     static constexpr int rows = 3;
     static constexpr int columns = 2;
 
-    template <int Rows, int Columns>
-    static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth,
-                                       std::int32_t* acc) noexcept {
+    template <int Rows, int Columns, class Sum>
+    static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth, Sum* acc) noexcept {
         DspProducts::add<Rows, Columns>(x, w, depth, acc);
     }
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
-    template <CodeRange Range> static INTQ_ALWAYS_INLINE void store_panels(const PairedPanels& panels) noexcept {
-        DspProducts::store_panels<Range>(panels);
+    template <class Y, CodeRange Range>
+    static INTQ_ALWAYS_INLINE void store_panels(const PairedPanels& panels) noexcept {
+        DspProducts::store_panels<Y, Range>(panels);
     }
 #    endif
 
@@ -138,6 +152,11 @@ template <> struct PairedTile<dsp> {
         const auto word = detail::read<std::int32_t>(from);
         to[0] = DspWords::even_bytes(word);
         to[tile_rows] = DspWords::odd_bytes(word);
+    }
+    /// Of int16, whose weights are packed so: to[0] = {from[0], from[1]}, to[tile_rows] = {from[2], from[3]}.
+    static INTQ_ALWAYS_INLINE void stage(const std::int16_t* from, std::int32_t* to, int tile_rows) noexcept {
+        to[0] = detail::read<std::int32_t>(from);
+        to[tile_rows] = detail::read<std::int32_t>(from + 2);
     }
 
     /// acc + x[0]·w[0] + x[1]·w[1]

@@ -91,23 +91,33 @@ struct DspProducts {
             return;
         }
 #    endif
-        const std::int8_t* const end = w + depth * Columns;
-        for (; w != end; w += 4 * Columns, x += 2 * Rows) add_step<Rows, Columns>(x, w, acc);
+        add_steps<Rows, Columns>(x, w, depth, acc);
+    }
+    template <int Rows, int Columns>
+    static INTQ_ALWAYS_INLINE void add(const std::int32_t* x, const std::int8_t* w, index_t depth,
+                                       std::int64_t* acc) noexcept {
+        add_steps<Rows, Columns>(x, w, depth, acc);
     }
 
 #    ifdef INTQ_DETAIL_DSP_ASSEMBLY_
     static_assert(sizeof(void*) == 4 && offsetof(PairedPanels, w) == 32 && offsetof(PairedPanels, lowest) == 40);
 
     /// The codes of three rows and of all whole panels, with sums and codes in registers: three or four instructions of
-    /// ShortRounding a code, and 21 for what two channels and three rows need; bounds of any range take 13 more.
-    template <CodeRange Range> static INTQ_OUT_OF_LINE void store_panels(const PairedPanels& panels) noexcept {
+    /// ShortRounding a code, and 21 for what two channels and three rows need; bounds of any range take 13 more. int16
+    /// codes take the two of HighProduct.
+    template <class Y, CodeRange Range> static INTQ_OUT_OF_LINE void store_panels(const PairedPanels& panels) noexcept {
         register const PairedPanels* pointer asm("r0") = &panels;
         asm volatile(
             "push {r7}\n\t"
             ".if %c[range] == %c[any]\n\t"
             "ldrd r1, r2, [r0, #40]\n\t"
-            "bfi r1, r1, #8, #8\n\t"  // for two codes
+            ".if %c[is_int16]\n\t"  // for two codes
+            "pkhbt r1, r1, r1, lsl #16\n\t"
+            "pkhbt r2, r2, r2, lsl #16\n\t"
+            ".else\n\t"
+            "bfi r1, r1, #8, #8\n\t"
             "bfi r2, r2, #8, #8\n\t"
+            ".endif\n\t"
             "push {r1, r2}\n\t"
             ".endif\n\t"
             "ldm r0, {r1, r2, r3, r4, r5, r6, r7, r8, r11, r12}\n\t"
@@ -130,6 +140,14 @@ struct DspProducts {
             "adds r9, #8\n\t"
             "str r9, [sp, #4]\n\t"
             ".macro intq_code sum, multiplier, power\n\t"
+            ".if %c[is_int16]\n\t"
+            "smmulr \\sum, \\sum, \\multiplier\n\t"
+            ".if %c[range] == %c[positive]\n\t"
+            "usat \\sum, #15, \\sum\n\t"
+            ".else\n\t"
+            "ssat \\sum, #16, \\sum\n\t"
+            ".endif\n\t"
+            ".else\n\t"
             "smmlar \\sum, \\sum, \\multiplier, \\sum\n\t"
             ".if %c[range] == %c[positive]\n\t"
             "smmulr \\sum, \\sum, \\power\n\t"
@@ -138,6 +156,7 @@ struct DspProducts {
             "add \\sum, \\sum, \\sum, asr #31\n\t"
             "smmlar \\sum, \\sum, \\power, lr\n\t"
             "ssat \\sum, #8, \\sum\n\t"
+            ".endif\n\t"
             ".endif\n\t"
             ".endm\n\t"
             "intq_code r1, r0, r11\n\t"
@@ -148,22 +167,35 @@ struct DspProducts {
             "intq_code r6, r7, r12\n\t"
             ".purgem intq_code\n\t"
             "ldrd r9, r10, [sp, #16]\n\t"
+            ".if %c[is_int16]\n\t"
+            "pkhbt r1, r1, r4, lsl #16\n\t"
+            "pkhbt r2, r2, r5, lsl #16\n\t"
+            "pkhbt r3, r3, r6, lsl #16\n\t"
+            ".else\n\t"
             "bfi r1, r4, #8, #8\n\t"
             "bfi r2, r5, #8, #8\n\t"
             "bfi r3, r6, #8, #8\n\t"
+            ".endif\n\t"
             ".if %c[range] == %c[any]\n\t"
             "ldrd r0, r7, [sp, #32]\n\t"
             ".irp codes, r1, r2, r3\n\t"
-            "ssub8 lr, \\codes, r0\n\t"
+            "ssub%c[bits] lr, \\codes, r0\n\t"
             "sel \\codes, \\codes, r0\n\t"
-            "ssub8 lr, r7, \\codes\n\t"
+            "ssub%c[bits] lr, r7, \\codes\n\t"
             "sel \\codes, \\codes, r7\n\t"
             ".endr\n\t"
             ".endif\n\t"
+            ".if %c[is_int16]\n\t"
+            "str r1, [r9]\n\t"
+            "str r2, [r9, r10]\n\t"
+            "str r3, [r9, r10, lsl #1]\n\t"
+            "adds r9, #4\n\t"
+            ".else\n\t"
             "strh r1, [r9]\n\t"
             "strh r2, [r9, r10]\n\t"
             "strh r3, [r9, r10, lsl #1]\n\t"
             "adds r9, #2\n\t"
+            ".endif\n\t"
             "ldr r10, [sp, #28]\n\t"
             "str r9, [sp, #16]\n\t"
             "cmp r8, r10\n\t"
@@ -174,21 +206,27 @@ struct DspProducts {
             "add sp, #32\n\t"
             "pop {r7}"
             : "+r"(pointer)
-            : [range] "i"(Range), [positive] "i"(CodeRange::positive), [any] "i"(CodeRange::any)
+            : [range] "i"(Range), [is_int16] "i"(sizeof(Y) == 2 ? 1 : 0), [bits] "i"(8 * sizeof(Y)), [positive] "i"(CodeRange::positive), [any] "i"(CodeRange::any)
             : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
     }
 #    endif
 
 private:
-    template <int Rows, int Columns>
-    static INTQ_ALWAYS_INLINE void add_step(const std::int32_t* x, const std::int8_t* w, std::int32_t* acc) noexcept {
+    template <int Rows, int Columns, class Sum>
+    static INTQ_ALWAYS_INLINE void add_steps(const std::int32_t* x, const std::int8_t* w, index_t depth,
+                                             Sum* acc) noexcept {
+        const std::int8_t* const end = w + depth * Columns;
+        for (; w != end; w += 4 * Columns, x += 2 * Rows) add_step<Rows, Columns>(x, w, acc);
+    }
+    template <int Rows, int Columns, class Sum>
+    static INTQ_ALWAYS_INLINE void add_step(const std::int32_t* x, const std::int8_t* w, Sum* acc) noexcept {
         INTQ_UNROLL
         for (int c = 0; c < Columns; ++c) {
             const auto codes = detail::read<std::int32_t>(w + 4 * c);
             const std::int32_t even = DspWords::even_bytes(codes), odd = DspWords::odd_bytes(codes);
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) {
-                std::int32_t& sum = acc[c * Rows + r];
+                Sum& sum = acc[c * Rows + r];
                 sum = DspWords::smlad(DspWords::smlad(sum, x[r], even), x[Rows + r], odd);
             }
         }

@@ -36,6 +36,11 @@ struct DspWords {
         return static_cast<std::int32_t>(acc + low(x) * low(w) + std::int64_t{x >> 16} * (w >> 16));
 #    endif
     }
+    /// The same in 64 bits.
+    static INTQ_ALWAYS_INLINE std::int64_t smlad(std::int64_t acc, std::int32_t x, std::int32_t w) noexcept {
+        const auto low = [](std::int32_t word) { return std::int64_t{static_cast<std::int16_t>(word & 0xffff)}; };
+        return acc + low(x) * low(w) + std::int64_t{x >> 16} * (w >> 16);
+    }
     /// acc + x·w over the lower halves.
     static INTQ_ALWAYS_INLINE std::int32_t smlabb(std::int32_t acc, std::int32_t x, std::int32_t w) noexcept {
         const std::int32_t product = static_cast<std::int16_t>(x & 0xffff) * static_cast<std::int16_t>(w & 0xffff);

@@ -25,8 +25,8 @@ enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windo
 /// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
 inline constexpr index_t paired_rows = 3;
 
-/// What a paired tile keeps of two channels: the words of double rounding as ShortRounding of lanes takes them, and the
-/// bias.
+/// What a paired tile keeps of two channels: the words as ShortRounding of lanes takes them, or as HighProduct, which
+/// has no power; and the bias.
 struct PairedChannels {
     std::int32_t multipliers[2], powers[2], biases[2];
 };
@@ -92,6 +92,7 @@ struct scalar {
 struct dsp : scalar {
     static constexpr const char* name = "dsp";
     static constexpr Packing int8_packing{2, 4, Staging::paired, 1};
+    static constexpr Packing int16x8_packing = int8_packing;
     static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 1, Staging::paired};
 };
 

@@ -23,8 +23,8 @@ struct PairedPanels {
     const PairedChannels* channels;  // of the panels
     const void* entry = nullptr;     // of the loop's first pass
     const std::int32_t* end;         // of the words
-    std::int8_t* y;                  // the first channel of the first row
-    index_t stride;                  // from a row to the next
+    void* y;                         // the first channel of the first row
+    index_t stride;                  // bytes from a row to the next
     std::int32_t zero_point;
     const std::int8_t *w_end, *w;  // of whole panels: at least one
     std::uint32_t skipped;         // steps of four products that the first pass lacks
@@ -80,19 +80,21 @@ struct PairedWindows {
     }
 };
 
-/// The tiles of a backend whose packing says Staging::paired, for int8 activations and weights in sums of 32 bits.
+/// The tiles of a backend whose packing says Staging::paired, for activations of int8 or, where lanes have a
+/// HighProduct, int16, and weights of int8 in sums of 32 bits.
 ///
 /// Specialised in the backend's file. A word {a, b} holds a in its lower half. For convolutions:
 ///
 ///     static constexpr int rows, columns
 ///                                    pixels of a tile, at most paired_rows, and channels, those of the packing
-///     stage(const int8_t* from, int32_t* to, tile_rows)
+///     stage(const X* from, int32_t* to, tile_rows)
 ///                                    the words of four codes of a row: the first at to[0], the second at
 ///                                    to[tile_rows], where the rows of a tile lie beside each other
-///     add<Rows, Columns>(const int32_t* x, const int8_t* w, depth, int32_t* acc)
-///                                    acc[c·Rows + r] += sum_{k < depth} x[r][k]·w[k][c], depth a multiple of 4
-///     store_panels<CodeRange>(const PairedPanels&)
-///                                    optional: the codes of dsp_lanes::ShortRounding
+///     add<Rows, Columns>(const int32_t* x, const int8_t* w, depth, Sum* acc)
+///                                    acc[c·Rows + r] += sum_{k < depth} x[r][k]·w[k][c], depth a multiple of 4, in
+///                                    int32 or int64
+///     store_panels<Y, CodeRange>(const PairedPanels&)
+///                                    optional: the codes of ShortRounding, or of HighProduct where Y is int16
 ///
 /// For depthwise layers, on words of four channels:
 ///
