@@ -127,8 +127,8 @@ template <class Code> void fill_worst(const Case& drawn, Code* to) {
     for (index_t row = 0; row < drawn.batch * drawn.in.height; ++row)
         for (index_t column = 0; column < drawn.in.width; ++column)
             for (index_t c = 0; c < spec.in_channels; ++c) {
-                const index_t y = row % drawn.in.height % height, x_tap = column % width;
-                const std::int8_t weight = weights[(c % inputs * height + y) * width + x_tap];
+                const index_t tap = row % drawn.in.height % height * width + column % width;
+                const std::int8_t weight = weights[c % inputs * height * width + tap];
                 *to++ = static_cast<Code>(weight > 0 ? highest_code(dtype_of<Code>) : lowest_code(dtype_of<Code>));
             }
 }
