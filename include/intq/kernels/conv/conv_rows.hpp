@@ -13,6 +13,7 @@
 #include "intq/kernels/conv/gemm.hpp"
 #include "intq/kernels/conv/paired_depthwise.hpp"
 #include "intq/kernels/conv/paired_gemm.hpp"
+#include "intq/kernels/conv/paired_int16_depthwise.hpp"
 #include "intq/kernels/conv/window_depthwise.hpp"
 #include "intq/kernels/conv/window_gemm.hpp"
 #include "intq/kernels/packing/packing_rules.hpp"
@@ -23,14 +24,17 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
+/// The layers of PackingRules::int16x8_packing.
+template <class Policy, class X, class Weight>
+inline constexpr bool is_int16x8 = std::is_same_v<X, std::int16_t>&& std::is_same_v<Weight, std::int8_t>&&
+    std::is_same_v<Policy, arith::wide_fixed_point>;
+
 /// The GEMM skeleton of a backend for these types.
 template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr auto gemm_of() noexcept {
     constexpr bool is_int8 = std::is_same_v<X, std::int8_t> && std::is_same_v<Acc, std::int32_t>;
-    constexpr bool is_int16x8 = std::is_same_v<X, std::int16_t> && std::is_same_v<Weight, std::int8_t> &&
-                                std::is_same_v<Policy, arith::wide_fixed_point>;
     if constexpr ((is_int8 && Backend::int8_packing.staging == simd::Staging::paired) ||
-                  (is_int16x8 && int16x8_packing_of<Backend>().staging == simd::Staging::paired))
+                  (is_int16x8<Policy, X, Weight> && int16x8_packing_of<Backend>().staging == simd::Staging::paired))
         return std::type_identity<PairedGemm<Backend, Policy, X, Y, Sumin>>{};
     else if constexpr (is_int8 && Backend::int8_packing.staging == simd::Staging::windows)
         return std::type_identity<WindowGemm<Backend, Policy, Y, Sumin>>{};
@@ -42,7 +46,10 @@ constexpr auto gemm_of() noexcept {
 template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr auto depthwise_of() noexcept {
     constexpr simd::Staging staging = depthwise_packing_of<Backend, X, Weight, Acc>().staging;
-    if constexpr (staging == simd::Staging::paired)
+    if constexpr (is_int16x8<Policy, X, Weight> &&
+                  depthwise_int16x8_packing_of<Backend>().staging == simd::Staging::paired)
+        return std::type_identity<PairedInt16Depthwise<Backend, Policy, Y, Sumin>>{};
+    else if constexpr (staging == simd::Staging::paired)
         return std::type_identity<PairedDepthwise<Backend, Policy, Y, Sumin>>{};
     else if constexpr (staging == simd::Staging::windows)
         return std::type_identity<WindowDepthwise<Backend, Policy, Y, Sumin>>{};

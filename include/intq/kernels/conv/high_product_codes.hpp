@@ -31,8 +31,9 @@ constexpr simd::CodeRange int16_range(const arith::OutputCodes& codes) noexcept 
 
 /// The codes of one output channel, whose zero point is 0.
 ///
-/// @pre  packed.scaled_is_small
-template <class L> class HighProductCodes {
+/// @tparam Range  of int16_range()
+/// @pre    packed.scaled_is_small
+template <class L, simd::CodeRange Range> class HighProductCodes {
 public:
     /// @param at  the padded channel
     INTQ_ALWAYS_INLINE HighProductCodes(const PackedConv2d& packed, index_t at) noexcept
@@ -43,6 +44,8 @@ public:
 
     INTQ_ALWAYS_INLINE std::int16_t code(std::int32_t sum) const noexcept {
         const std::int32_t code = product_.scaled(sum);
+        if constexpr (Range == simd::CodeRange::positive)
+            return static_cast<std::int16_t>(L::HighProduct::clamp_positive(code));
         return static_cast<std::int16_t>(code < lowest_ ? lowest_ : code > highest_ ? highest_ : code);
     }
 

@@ -226,7 +226,7 @@ private:
                                                 index_t at, const Sumin* e, Y* y, index_t count) noexcept {
         const index_t stride = packed.out_channels;
         if constexpr (is_wide && std::is_same_v<Sum, std::int32_t>) {
-            const detail::HighProductCodes<L> codes(packed, at);
+            const detail::HighProductCodes<L, detail::CodeRange::any> codes(packed, at);
             for (index_t r = 0; r < count; ++r) y[r * stride] = codes.code(sums[r]);
             return;
         }

@@ -92,7 +92,7 @@ public:
         std::int32_t* to = weights();
         for (index_t kx = 0; kx < kernel.width; ++kx, w += kernel.height)
             for (index_t g = 0; g < at_.groups; ++g)
-                *to++ = Tile::two_weights(weight(upper_row(g)), weight(lower_row(g)));
+                *to++ = Tile::two_codes(weight(upper_row(g)), weight(lower_row(g)));
     }
     /// bias + the products of window p of output line k of those staged.
     ///

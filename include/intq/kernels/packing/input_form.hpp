@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_PACKING_INPUT_FORM_HPP
 #define INTQ_KERNELS_PACKING_INPUT_FORM_HPP
 
+#include "intq/kernels/packing/int16_line_layout.hpp"
 #include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/packing/paired_layout.hpp"
 #include "intq/kernels/packing/window_layout.hpp"
@@ -100,6 +101,8 @@ constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& ge
 /// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it. PTRDIFF_MAX
 /// where no memory could hold them.
 inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    if (packed.is_paired_depthwise() && packed.input_dtype == DType::int16)
+        return round_up(detail::Int16LineLayout(packed.window, geometry).bytes(packed.window), buffer_alignment);
     if (packed.is_paired_depthwise())
         return round_up(detail::PairedLineLayout(packed.window, geometry).bytes(packed.window), buffer_alignment);
     if (packed.is_paired()) return round_up(detail::paired_bytes(packed, geometry), buffer_alignment);

@@ -86,6 +86,9 @@ struct dsp_lanes : arith::scalar_lanes {
         INTQ_ALWAYS_INLINE std::int32_t scaled(std::int32_t acc) const noexcept {
             return DspWords::smmulr(acc, multiplier_);
         }
+        static INTQ_ALWAYS_INLINE std::int32_t clamp_positive(std::int32_t code) noexcept {
+            return DspWords::usat15(code);
+        }
 
     private:
         std::int32_t multiplier_;
@@ -172,8 +175,22 @@ template <> struct PairedTile<dsp> {
         return static_cast<std::int32_t>(detail::read_bytes(from, count));
     }
 
-    static INTQ_ALWAYS_INLINE std::int32_t two_weights(std::int8_t a, std::int8_t b) noexcept {
+    /// acc + x[0]·w[0] + x[1]·w[1] in 64 bits.
+    static INTQ_ALWAYS_INLINE std::int64_t add(std::int64_t acc, std::int32_t x, std::int32_t w) noexcept {
+        return DspWords::smlad(acc, x, w);
+    }
+    /// The pair at an address, and of two codes.
+    static INTQ_ALWAYS_INLINE std::int32_t two_codes(const std::int16_t* from) noexcept {
+        return detail::read<std::int32_t>(from);
+    }
+    static INTQ_ALWAYS_INLINE std::int32_t two_codes(std::int32_t a, std::int32_t b) noexcept {
         return DspWords::low_halves(a, b);
+    }
+    /// Two codes of two rows as pairs: to[0] = {upper[0], lower[0]}, to[stride] = {upper[1], lower[1]}.
+    static INTQ_ALWAYS_INLINE void pair_two(std::int32_t upper, std::int32_t lower, std::int32_t* to,
+                                            index_t stride) noexcept {
+        to[0] = DspWords::low_halves(upper, lower);
+        to[stride] = DspWords::high_halves(upper, lower);
     }
 
     /// Four codes of two rows as pairs: to[i·stride] = {upper[i], lower[i]}.

@@ -189,6 +189,14 @@ struct DspWords {
         return a < 0 ? 0 : a > INT8_MAX ? INT8_MAX : a;
 #    endif
     }
+    /// Saturates to 0 … 32767.
+    static INTQ_ALWAYS_INLINE std::int32_t usat15(std::int32_t a) noexcept {
+#    if defined(__ARM_FEATURE_SAT)
+        return static_cast<std::int32_t>(__usat(a, 15));
+#    else
+        return a < 0 ? 0 : a > INT16_MAX ? INT16_MAX : a;
+#    endif
+    }
     /// Saturates to int8.
     static INTQ_ALWAYS_INLINE std::int32_t ssat8(std::int32_t a) noexcept {
 #    if defined(__ARM_FEATURE_SAT)

@@ -94,6 +94,7 @@ struct dsp : scalar {
     static constexpr Packing int8_packing{2, 4, Staging::paired, 1};
     static constexpr Packing int16x8_packing = int8_packing;
     static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 1, Staging::paired};
+    static constexpr DepthwisePacking depthwise_int16x8_packing = depthwise_int8_packing;
 };
 
 /// Sums of sixteen products of int8 in a general register (vmladava): Cortex-M55, M85.

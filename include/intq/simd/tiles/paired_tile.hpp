@@ -100,16 +100,22 @@ struct PairedWindows {
 ///
 ///     four_codes(const int8_t* from), four_codes(from, count)
 ///                                      a word of four channels, or of the first `count` and zeros
-///     two_weights(a, b)                {a, b}
+///     two_codes(a, b)                  {a, b}
 ///     pair(a, b, int32_t* to, stride)  to[i·stride] = {a[i], b[i]}
 ///     pair_four(a, b, c, d, to)        to[2i] = {a[i], c[i]}, to[2i + 1] = {b[i], d[i]}
 ///     pair_five(a, b, c, d, e, to)     to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}
 ///     stage_four(const PairedRows* line, c, int32_t* to, lines, words, pitch)
 ///                                      optional: pair_four() of the pixels of some lines, of four channels from c on;
 ///                                      of a line so many words, and from a line of `to` to the next
-///     add(acc, x, w)                   acc + x[0]·w[0] + x[1]·w[1]
+///     add(acc, x, w)                   acc + x[0]·w[0] + x[1]·w[1]; of int16 layers in int64 as well
 ///     store_windows<Lanes, Stride, CodeRange>(const PairedWindows&)
 ///                                      the codes of Lanes::ShortRounding, of columns of pair_four() or pair_five()
+///
+/// For those of int16, on words of two channels:
+///
+///     two_codes(const int16_t* from)   {from[0], from[1]}
+///     pair_two(a, b, int32_t* to, stride)
+///                                      to[0] = {a[0], b[0]}, to[stride] = {a[1], b[1]}
 template <class Backend> struct PairedTile;
 
 }  // namespace INTQ_ABI
