@@ -21,6 +21,68 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
+/// A row of the image at the staged channels, or one of padding: a word that every pixel shares.
+struct Int16Row {
+    const std::int16_t* from;
+    index_t stride;
+};
+
+/// The pairs of two rows of two channels. Out of line, as the loop below, because both need most registers.
+template <class Backend>
+INTQ_OUT_OF_LINE void stage_pair(Int16Row a, Int16Row b, const Int16LineLayout& at, std::int32_t* to) noexcept {
+    using Tile = simd::PairedTile<Backend>;
+    const index_t groups = at.groups, channel = at.columns * groups;
+    for (std::int32_t* const end = to + at.inside * groups; to != end; to += groups) {
+        Tile::pair_two(Tile::two_codes(a.from), Tile::two_codes(b.from), to, channel);
+        a.from += a.stride;
+        b.from += b.stride;
+    }
+}
+
+/// The two words of three rows of two channels. What the second word has in its upper half meets a weight of zero.
+template <class Backend>
+INTQ_OUT_OF_LINE void stage_three(Int16Row a, Int16Row b, Int16Row c, const Int16LineLayout& at,
+                                  std::int32_t* to) noexcept {
+    using Tile = simd::PairedTile<Backend>;
+    const index_t channel = at.columns * 2;
+    for (std::int32_t* const end = to + at.inside * 2; to != end; to += 2) {
+        const std::int32_t last = Tile::two_codes(c.from);
+        Tile::pair_two(Tile::two_codes(a.from), Tile::two_codes(b.from), to, channel);
+        to[1] = last;
+        to[channel + 1] = last >> 16;
+        a.from += a.stride;
+        b.from += b.stride;
+        c.from += c.stride;
+    }
+}
+
+/// Output lines of one channel: their staged words, their codes, and the steps of both.
+struct Int16Lines {
+    const std::int32_t* x;
+    std::int16_t* y;
+    index_t x_step, y_step;  // from a pixel to the next
+    index_t width, to_next;  // pixels of a line, and words from their end to the next line
+    index_t count;
+};
+
+/// Windows of three columns of three rows beside each other, in sums of 32 bits.
+template <class Backend, class Codes>
+INTQ_OUT_OF_LINE void store_3x3(const Int16Lines& of, const std::int32_t* w, std::int32_t bias,
+                                const Codes& given) noexcept {
+    using Tile = simd::PairedTile<Backend>;
+    const Codes codes = given;
+    const std::int32_t w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3], w4 = w[4], w5 = w[5];
+    const std::int32_t* x = of.x;
+    std::int16_t* y = of.y;
+    const index_t x_step = of.x_step, y_step = of.y_step;
+    for (index_t count = of.count; count > 0; --count, x += of.to_next)
+        for (const std::int32_t* const end = x + of.width * x_step; x != end; x += x_step, y += y_step) {
+            std::int32_t sum = Tile::add(Tile::add(bias, x[0], w0), x[1], w1);
+            sum = Tile::add(Tile::add(sum, x[2], w2), x[3], w3);
+            *y = codes.code(Tile::add(Tile::add(sum, x[4], w4), x[5], w5));
+        }
+}
+
 /// The windows of some output lines, as columns of pairs.
 ///
 ///     word(line, channel, column, g) = {x[row 2g of the line's window][column][channel], x[row 2g + 1][…]}
@@ -52,16 +114,23 @@ public:
         const Window2d& window = packed_.window;
         index_t top = first * window.stride.height - window.padding.top;
         std::int32_t* to = words_ + at_.before * at_.groups;
-        for (; count > 0; --count, top += window.stride.height, to += at_.line)
+        const bool are_three = !INTQ_SMALL && window.kernel.height == 3 && packed_.in_channels - c >= int16_channels;
+        for (; count > 0; --count, top += window.stride.height, to += at_.line) {
+            if (are_three) {
+                const index_t next = window.dilation.height;
+                stage_three<Backend>(row(x, top), row(x, top + next), row(x, top + 2 * next), at_, to);
+                continue;
+            }
             for (index_t g = 0; g < at_.groups; ++g) {
                 const Row upper = row(x, top + 2 * g * window.dilation.height);
                 const bool has_lower = 2 * g + 1 < window.kernel.height;
                 const Row lower = has_lower ? row(x, top + (2 * g + 1) * window.dilation.height) : padding();
                 if (packed_.in_channels - c >= int16_channels)
-                    stage_pair(upper, lower, to + g);
+                    stage_pair<Backend>(upper, lower, at_, to + g);
                 else
                     stage_last(upper, lower, to + g);
             }
+        }
     }
 
     /// Writes the weights of a channel as pairs of rows, column by column.
@@ -87,25 +156,14 @@ public:
     }
 
 private:
-    /// A row of the image at the staged channels, or one of padding: a word that every pixel shares.
-    struct Row {
-        const std::int16_t* from;
-        index_t stride;
-    };
+    using Row = Int16Row;
+
     INTQ_ALWAYS_INLINE Row padding() const noexcept {
         return {static_cast<const std::int16_t*>(packed_.padding_row), 0};
     }
     INTQ_ALWAYS_INLINE Row row(const std::int16_t* x, index_t y) const noexcept {
         if (y < 0 || y >= geometry_.in.height) return padding();
         return {x + y * geometry_.in.width * packed_.in_channels, packed_.in_channels};
-    }
-    INTQ_ALWAYS_INLINE void stage_pair(Row a, Row b, std::int32_t* to) const noexcept {
-        const index_t groups = at_.groups, channel = at_.columns * groups;
-        for (std::int32_t* const end = to + at_.inside * groups; to != end; to += groups) {
-            Tile::pair_two(Tile::two_codes(a.from), Tile::two_codes(b.from), to, channel);
-            a.from += a.stride;
-            b.from += b.stride;
-        }
     }
     /// A channel without a partner, behind which there may be no memory.
     void stage_last(Row a, Row b, std::int32_t* to) const noexcept {
@@ -179,24 +237,15 @@ private:
         run_any(call, staged, channel, c, count, static_cast<const Sumin*>(call.sumin) + (adds ? at : 0), y);
     }
 
-    /// Windows of three columns beside each other, in sums of 32 bits.
     template <simd::CodeRange Range>
-    static INTQ_NEVER_INLINE void run_3x3(const ConvCall& call, const Lines& staged, index_t channel, index_t c,
-                                          index_t count, Y* y) noexcept {
+    static INTQ_ALWAYS_INLINE void run_3x3(const ConvCall& call, const Lines& staged, index_t channel, index_t c,
+                                           index_t count, Y* y) noexcept {
         const PackedConv2d& packed = *call.packed;
-        const detail::HighProductCodes<L, Range> codes(packed, c);
         const auto bias = static_cast<std::int32_t>(static_cast<const std::int64_t*>(packed.bias)[c]);
-        const std::int32_t* const w = staged.weights();
-        const std::int32_t w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3], w4 = w[4], w5 = w[5];
-        const index_t y_step = packed.out_channels, x_step = 2 * packed.window.stride.width;
-        const index_t width = call.geometry->out.width, to_next = staged.layout().line - width * x_step;
-        const std::int32_t* x = staged.words(channel);
-        for (; count > 0; --count, x += to_next)
-            for (const std::int32_t* const end = x + width * x_step; x != end; x += x_step, y += y_step) {
-                std::int32_t sum = Tile::add(Tile::add(bias, x[0], w0), x[1], w1);
-                sum = Tile::add(Tile::add(sum, x[2], w2), x[3], w3);
-                *y = codes.code(Tile::add(Tile::add(sum, x[4], w4), x[5], w5));
-            }
+        const index_t x_step = 2 * packed.window.stride.width, width = call.geometry->out.width;
+        const detail::Int16Lines lines{
+            staged.words(channel), y, x_step, packed.out_channels, width, staged.layout().line - width * x_step, count};
+        detail::store_3x3<Backend>(lines, staged.weights(), bias, detail::HighProductCodes<L, Range>(packed, c));
     }
 
     /// Any window, in sums of 64 bits where 32 are not proven.
