@@ -126,7 +126,8 @@ BEGIN {
     if (layer_count == 0 || regions != layer_count + 3)
         fail(network " has " layer_count " layers, and the run has marks for " regions - 3)
     # The column of the machine, which the last comment of the file names.
-    while ((getline line < peer) > 0) {
+    # Its figures are those of int8 activations.
+    while (network !~ /_int16$/ && (getline line < peer) > 0) {
         count = split(line, words, " ")
         if (line ~ /^# layer /) {
             for (i = 3; i <= count; ++i)
