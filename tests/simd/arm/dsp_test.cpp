@@ -331,6 +331,33 @@ template <int Stride, simd::CodeRange Range> bool windows_agree(index_t width, i
 
 }  // namespace
 
+TEST_CASE("a high product is the code of an int16 layer wherever is_short() says so") {
+    using Wide = arith::wide_fixed_point;
+    Draw draw(11);
+    const auto compare = [](std::int32_t sum, std::int32_t multiplier, std::int32_t shift) {
+        const simd::dsp_lanes::HighProduct product(Wide::short_multiplier(multiplier, shift));
+        const auto expected = ref::floor_divide(ref::wide{sum} * multiplier + ref::power_of_two(14 - shift),
+                                                ref::power_of_two(15 - shift));
+        return ref::wide{product.scaled(sum)} == expected;
+    };
+    int wrong = 0;
+    for (std::int32_t shift = -17; shift <= -1; ++shift) {
+        CHECK(Wide::is_short(INT32_MAX, {1, shift}));
+        for (int i = 0; i < 20000; ++i) {
+            const auto multiplier = static_cast<std::int32_t>(i < 2 ? i * INT16_MAX : draw.between(0, INT16_MAX));
+            for (const std::int64_t sum : {draw.between(-INT32_MAX, INT32_MAX), draw.between(-70000, 70000),
+                                           std::int64_t{INT32_MAX}, -std::int64_t{INT32_MAX}})
+                wrong += !compare(static_cast<std::int32_t>(sum), multiplier, shift);
+        }
+        // Ties: an odd multiple of half a step, by a multiplier that is a power of two.
+        for (std::int32_t k = -99; k <= 99; k += 2) wrong += !compare(k * (1 << -shift), 1 << 14, shift);
+    }
+    CHECK(wrong == 0);
+    CHECK_FALSE(Wide::is_short(std::int64_t{INT32_MAX} + 1, {1, -5}));
+    CHECK_FALSE(Wide::is_short(1, {1, 0}));
+    CHECK_FALSE(Wide::is_short(1, {1, -18}));
+}
+
 TEST_CASE("a tile of staged pixels sums the products of plain loops") {
     Draw draw(3);
     for (index_t depth = 4; depth <= 80; depth += 4) {
