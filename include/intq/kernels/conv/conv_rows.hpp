@@ -14,6 +14,7 @@
 #include "intq/kernels/conv/paired_depthwise.hpp"
 #include "intq/kernels/conv/paired_gemm.hpp"
 #include "intq/kernels/conv/paired_int16_depthwise.hpp"
+#include "intq/kernels/conv/tap_depthwise.hpp"
 #include "intq/kernels/conv/window_depthwise.hpp"
 #include "intq/kernels/conv/window_gemm.hpp"
 #include "intq/kernels/packing/packing_rules.hpp"
@@ -33,11 +34,13 @@ inline constexpr bool is_int16x8 = std::is_same_v<X, std::int16_t>&& std::is_sam
 template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr auto gemm_of() noexcept {
     constexpr bool is_int8 = std::is_same_v<X, std::int8_t> && std::is_same_v<Acc, std::int32_t>;
-    if constexpr ((is_int8 && Backend::int8_packing.staging == simd::Staging::paired) ||
-                  (is_int16x8<Policy, X, Weight> && int16x8_packing_of<Backend>().staging == simd::Staging::paired))
+    constexpr simd::Staging staging = is_int8                         ? Backend::int8_packing.staging
+                                      : is_int16x8<Policy, X, Weight> ? int16x8_packing_of<Backend>().staging
+                                                                      : simd::Staging::as_is;
+    if constexpr (staging == simd::Staging::paired)
         return std::type_identity<PairedGemm<Backend, Policy, X, Y, Sumin>>{};
-    else if constexpr (is_int8 && Backend::int8_packing.staging == simd::Staging::windows)
-        return std::type_identity<WindowGemm<Backend, Policy, Y, Sumin>>{};
+    else if constexpr (staging == simd::Staging::windows)
+        return std::type_identity<WindowGemm<Backend, Policy, X, Y, Sumin>>{};
     else
         return std::type_identity<Gemm<Backend, Policy, X, Weight, Acc, Y, Sumin>>{};
 }
@@ -49,6 +52,8 @@ constexpr auto depthwise_of() noexcept {
     if constexpr (is_int16x8<Policy, X, Weight> &&
                   depthwise_int16x8_packing_of<Backend>().staging == simd::Staging::paired)
         return std::type_identity<PairedInt16Depthwise<Backend, Policy, Y, Sumin>>{};
+    else if constexpr (is_int16x8<Policy, X, Weight> && int16x8_packing_of<Backend>().staging == simd::Staging::windows)
+        return std::type_identity<TapDepthwise<Backend, Policy, X, Y, Sumin>>{};
     else if constexpr (staging == simd::Staging::paired)
         return std::type_identity<PairedDepthwise<Backend, Policy, Y, Sumin>>{};
     else if constexpr (staging == simd::Staging::windows)

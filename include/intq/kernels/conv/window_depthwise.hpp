@@ -45,7 +45,7 @@ template <class Backend, class Policy, class Y, class Sumin> struct WindowDepthw
 
 private:
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
-    static constexpr bool has_short = detail::has_window_codes<Policy, Y, Sumin>();
+    static constexpr bool has_short = detail::has_window_codes<Policy, std::int8_t, Y, Sumin>();
     using Layout = detail::DepthwiseWindowLayout;
     static_assert(Layout::column_bytes == simd::column_bytes && Layout::group_bytes == simd::group_bytes);
 

@@ -15,9 +15,10 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// Writes columns as WindowLayout says, padding as the zero point.
-template <class Backend> class WindowStager {
+/// Writes columns of codes X as WindowLayout says, padding as the zero point.
+template <class Backend, class X> class WindowStager {
     using Tile = simd::WindowTile<Backend>;
+    static constexpr auto element = static_cast<index_t>(sizeof(X));
     static constexpr index_t most = 16;  // bytes of a cell
 
 public:
@@ -26,11 +27,11 @@ public:
         : packed_(*call.packed),
           in_(call.geometry->in),
           at_(layout),
-          x_(static_cast<const std::int8_t*>(call.x) + group * packed_.group_inputs()),
+          x_(static_cast<const std::int8_t*>(call.x) + group * packed_.group_inputs() * element),
           to_(to),
-          pixel_(packed_.in_channels),
+          pixel_(packed_.in_channels * element),
           line_(in_.width * pixel_),
-          channels_(packed_.group_inputs()) {}
+          channels_(packed_.group_inputs() * element) {}
 
     /// The windows of `count` pixels of an output line from column `first` on.
     void stage(index_t image, index_t line, index_t first, index_t count) const noexcept {
@@ -72,8 +73,9 @@ private:
     void fill_row(std::int8_t* to, index_t count) const noexcept {
         for (; count > 0; --count, to += at_.column) fill(to, channels_);
     }
+    /// The zero point of int16 is 0.
     void fill(std::int8_t* to, index_t bytes) const noexcept {
-        std::memset(to, packed_.input_zero_point, static_cast<std::size_t>(bytes));
+        std::memset(to, sizeof(X) == 1 ? packed_.input_zero_point : 0, static_cast<std::size_t>(bytes));
     }
 
     const PackedConv2d& packed_;
@@ -81,33 +83,34 @@ private:
     const WindowLayout& at_;
     const std::int8_t* x_;
     std::int8_t* to_;
-    index_t pixel_, line_, channels_;
+    index_t pixel_, line_, channels_;  // bytes
 };
 
 /// Pixels whose windows are equally far apart, staged or where they lie.
 struct WindowRun {
     const std::int8_t* x;
-    index_t pitch;
+    index_t pitch;  // bytes
     index_t first;  // among all output pixels
     index_t count;
 };
 
 /// run_pixels(group, run, layout) for all pixels, in runs.
-template <class Backend, class RunPixels>
+template <class Backend, class X, class RunPixels>
 INTQ_ALWAYS_INLINE void for_each_window_run(const ConvCall& call, RunPixels&& run_pixels) INTQ_NOEXCEPT {
     const PackedConv2d& packed = *call.packed;
     const ConvGeometry& geometry = *call.geometry;
-    const WindowLayout layout(packed, geometry);
-    auto* const staged = reinterpret_cast<std::int8_t*>(call.workspace) + window_sums_bytes;
+    constexpr auto element = static_cast<index_t>(sizeof(X));
+    const WindowLayout layout(packed, geometry, element);
+    auto* const staged = reinterpret_cast<std::int8_t*>(call.workspace) + layout.sums;
     const Size2d out = geometry.out;
     for (index_t group = 0; group < packed.groups; ++group) {
-        const auto* const x = static_cast<const std::int8_t*>(call.x) + group * packed.group_inputs();
-        const index_t pixel = packed.in_channels;
+        const index_t pixel = packed.in_channels * element;
+        const auto* const x = static_cast<const std::int8_t*>(call.x) + group * packed.group_inputs() * element;
         if (layout.in_place && packed.window.stride == Size2d{}) {  // all pixels are beside each other
             run_pixels(group, {x, pixel, 0, geometry.batch * geometry.out_pixels()}, layout);
             continue;
         }
-        const WindowStager<Backend> stager(call, group, layout, staged);
+        const WindowStager<Backend, X> stager(call, group, layout, staged);
         for (index_t line = 0; line < geometry.batch * out.height; ++line) {
             const index_t image = line / out.height, row = line - image * out.height;
             if (layout.in_place) {

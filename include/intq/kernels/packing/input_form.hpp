@@ -108,7 +108,9 @@ inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeome
     if (packed.is_paired()) return round_up(detail::paired_bytes(packed, geometry), buffer_alignment);
     if (packed.stages_depthwise_windows())
         return round_up(detail::DepthwiseWindowLayout(packed.window, geometry).bytes(), buffer_alignment);
-    if (packed.stages_windows()) return round_up(detail::WindowLayout(packed, geometry).bytes(), buffer_alignment);
+    if (packed.lists_taps()) return round_up(detail::window_taps_bytes(packed), buffer_alignment);
+    if (packed.stages_windows())
+        return round_up(detail::WindowLayout(packed, geometry, size_of(packed.input_dtype)).bytes(), buffer_alignment);
     if (!detail::is_staged(packed)) return 0;
     const Size2d image = detail::staged_image(packed, geometry);
     if (image.height > 0 && geometry.batch > 0 &&

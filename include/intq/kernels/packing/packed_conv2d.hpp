@@ -111,7 +111,11 @@ struct PackedConv2d {
         return packing.staging == simd::Staging::windows;
     }
     INTQ_ALWAYS_INLINE constexpr bool stages_depthwise_windows() const noexcept {
-        return is_depthwise && depthwise.staging == simd::Staging::windows;
+        return is_depthwise && depthwise.staging == simd::Staging::windows && input_dtype == DType::int8;
+    }
+    /// A depthwise layer of int16, whose taps are read where they lie.
+    INTQ_ALWAYS_INLINE constexpr bool lists_taps() const noexcept {
+        return is_depthwise && depthwise.staging == simd::Staging::windows && input_dtype == DType::int16;
     }
     INTQ_ALWAYS_INLINE constexpr bool has_whole_windows() const noexcept { return is_paired() || stages_windows(); }
     INTQ_ALWAYS_INLINE constexpr index_t tap_count() const noexcept {
@@ -220,7 +224,7 @@ constexpr bool needs_tap_bias(const PackedConv2d& packed, std::int64_t offset) n
 /// where rows only fill a group.
 constexpr index_t padding_row_size(const PackedConv2d& packed) noexcept {
     if (!packed.is_depthwise) return 0;
-    if (packed.depthwise.columns > 0) return packed.in_channels + widest_vector;
+    if (packed.depthwise.columns > 0 && !packed.lists_taps()) return packed.in_channels + widest_vector;
     return pads(packed.window) ? packed.in_channels : 0;
 }
 

@@ -14,8 +14,12 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
-/// Sums of a tile of windows, in bytes: three pixels by 32 channels.
+/// Sums of a tile of windows, in bytes: three pixels by 32 channels. Behind those of int16 codes are as many of 64
+/// bits, for layers whose sums may leave 32.
 inline constexpr index_t window_sums_bytes = 384;
+constexpr index_t window_sums_bytes_of(index_t element) noexcept {
+    return element == 2 ? 3 * window_sums_bytes : window_sums_bytes;
+}
 /// Pixels of a tile of windows.
 inline constexpr index_t window_tile_pixels = 3;
 
@@ -34,28 +38,38 @@ struct WindowLayout {
     index_t pixels;   // staged together
     index_t columns;  // of all of them
     index_t row;      // bytes of a tile's row
+    index_t sums;     // bytes of the sums of a tile
 
-    constexpr WindowLayout(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    /// @param element  bytes of a code of the input
+    constexpr WindowLayout(const PackedConv2d& packed, const ConvGeometry& geometry, index_t element) noexcept {
         constexpr index_t wanted_bytes = 4096;
         const Window2d& window = packed.window;
         const index_t width = window.kernel.width;
         in_place = packed.taps() == 1 && !detail::pads(window);
         shares = window.dilation.width == 1 && window.stride.width <= width;
-        column = window.kernel.height * packed.group_inputs();
+        column = window.kernel.height * packed.group_inputs() * element;
         pitch = shares ? window.stride.width : width;
-        row = packed.column_size();
+        row = packed.column_size() * element;
+        sums = window_sums_bytes_of(element);
         pixels = window_tile_pixels;
         while (pixels < geometry.out.width && (columns_of(pixels + window_tile_pixels, width)) * column <= wanted_bytes)
             pixels += window_tile_pixels;
         columns = columns_of(pixels, width);
     }
     constexpr index_t bytes() const noexcept {
-        return window_sums_bytes + (in_place ? window_tile_pixels * row : columns * column + row);
+        return sums + (in_place ? window_tile_pixels * row : columns * column + row);
     }
 
 private:
     constexpr index_t columns_of(index_t count, index_t width) const noexcept { return (count - 1) * pitch + width; }
 };
+
+/// The sums of a tile of a depthwise layer of int16, and behind them the places of its pixels' taps, of 32 bits.
+///
+///     [pixel][column of the window][row]
+constexpr index_t window_taps_bytes(const PackedConv2d& packed) noexcept {
+    return window_sums_bytes_of(size_of(DType::int16)) + window_tile_pixels * packed.taps() * 4;
+}
 
 /// The columns of a depthwise layer with windows of 3×3, sixteen channels of each, and behind them groups
 /// (simd::WindowTile), which the sums replace.

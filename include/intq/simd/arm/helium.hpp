@@ -9,6 +9,7 @@
 #define INTQ_SIMD_ARM_HELIUM_HPP
 
 #include "intq/simd/arm/helium_depthwise.hpp"
+#include "intq/simd/arm/helium_int16.hpp"
 #include "intq/simd/arm/helium_streams.hpp"
 #include "intq/simd/arm/helium_tile.hpp"
 
@@ -83,6 +84,18 @@ template <> struct WindowTile<helium> {
         : Range == int8     ? detail::helium_store_one_int8(&codes)
                             : detail::helium_store_one_any(&codes);
     }
+    static INTQ_ALWAYS_INLINE void add_int16(const WindowSums& sums) noexcept { detail::helium_add_int16(&sums); }
+    static INTQ_ALWAYS_INLINE void add_one_int16(const WindowSums& sums) noexcept {
+        detail::helium_add_one_int16(&sums);
+    }
+    static INTQ_ALWAYS_INLINE void store_int16(const Int16WindowCodes& codes) noexcept {
+        detail::helium_store_int16(&codes);
+    }
+    static INTQ_ALWAYS_INLINE std::int32_t padding_place(const std::int16_t* x, const std::int16_t* padding) noexcept {
+        return static_cast<std::int32_t>(reinterpret_cast<std::uintptr_t>(padding) -
+                                         reinterpret_cast<std::uintptr_t>(x));
+    }
+    static INTQ_ALWAYS_INLINE void add_taps(const Int16TapSums& sums) noexcept { detail::helium_add_taps(&sums); }
     static INTQ_ALWAYS_INLINE void stage_rows(const DepthwiseRows& rows) noexcept { detail::helium_stage_rows(&rows); }
     static INTQ_ALWAYS_INLINE void stage_groups(const DepthwiseGroups& groups) noexcept {
         detail::helium_stage_groups(&groups);
@@ -117,32 +130,39 @@ template <> struct WindowTile<helium> {
         for (; count > 0; --count, from += from_step, to += to_step)
             std::memcpy(to, from, static_cast<std::size_t>(bytes));
     }
-    static void add(const WindowSums& of) noexcept {
-        const std::int8_t* w = of.w;
-        for (index_t pair = 0; pair < of.pairs; ++pair) {
-            std::int32_t sums[window_pixels][2] = {};
-            for (index_t k = 0; k <= of.steps; ++k)
-                for (int c = 0; c < 2; ++c, w += 16)
-                    for (int p = 0; p < window_pixels; ++p) sums[p][c] += products(of.x[p] + 16 * k, w);
-            for (int p = 0; p < window_pixels; ++p)
-                for (int c = 0; c < 2; ++c) of.sums[p * window_channels + 2 * pair + c] = sums[p][c];
-        }
-    }
-    static void add_one(const WindowSums& of) noexcept {
-        const std::int8_t* w = of.w;
-        for (index_t pair = 0; pair < of.pairs; ++pair) {
-            std::int32_t sums[2] = {};
-            for (index_t k = 0; k <= of.steps; ++k)
-                for (int c = 0; c < 2; ++c, w += 16) sums[c] += products(of.x[0] + 16 * k, w);
-            for (int c = 0; c < 2; ++c) of.sums[2 * pair + c] = sums[c];
-        }
-    }
+    static void add(const WindowSums& of) noexcept { add_pixels<std::int8_t>(of, window_pixels); }
+    static void add_one(const WindowSums& of) noexcept { add_pixels<std::int8_t>(of, 1); }
+    static void add_int16(const WindowSums& of) noexcept { add_pixels<std::int16_t>(of, window_pixels); }
+    static void add_one_int16(const WindowSums& of) noexcept { add_pixels<std::int16_t>(of, 1); }
     template <Saturation Range> static void store_one(const WindowCodes& of) noexcept {
         for (index_t c = 0; c < 4 * of.quads; ++c) of.y[0][c] = code<Range>(of.sums[c], c, of);
     }
     template <Saturation Range> static void store_codes(const WindowCodes& of) noexcept {
         for (index_t c = 0; c < 4 * of.quads; ++c)
             for (int p = 0; p < window_pixels; ++p) of.y[p][c] = code<Range>(of.sums[p * window_channels + c], c, of);
+    }
+    /// The steps of the instructions: a bias of 32 bits, VRMULH. The first pixel is the last one written.
+    static void store_int16(const Int16WindowCodes& of) noexcept {
+        for (index_t c = 0; c < 4 * of.quads; ++c)
+            for (int p = window_pixels - 1; p >= 0; --p) {
+                const auto acc =
+                    static_cast<std::int32_t>(static_cast<std::uint32_t>(of.bias[c]) +
+                                              static_cast<std::uint32_t>(of.sums[p * window_channels + c]));
+                const std::int64_t factor = std::int64_t{of.multiplier[c]} << (17 + of.shift[c]);
+                const std::int64_t x = (acc * factor + (std::int64_t{1} << 31)) >> 32;
+                of.y[p][c] = static_cast<std::int16_t>(x < of.lowest ? of.lowest : x > of.highest ? of.highest : x);
+            }
+    }
+    static std::int32_t padding_place(const std::int16_t*, const std::int16_t*) noexcept { return INT32_MIN; }
+    static void add_taps(const Int16TapSums& of) noexcept {
+        for (index_t c = 0; c < of.channels; ++c) {
+            const std::int8_t* const w = of.w + c / 8 * (8 * of.count + of.between) + c % 8;
+            std::int32_t sum = 0;
+            for (index_t tap = 0; tap < of.count; ++tap)
+                if (of.taps[tap] != INT32_MIN)
+                    sum += of.x[of.taps[tap] / static_cast<std::int32_t>(sizeof(std::int16_t)) + c] * w[8 * tap];
+            of.sums[c] = sum;
+        }
     }
     static void stage_rows(const DepthwiseRows& of) noexcept {
         for (index_t column = 0; column < of.columns; ++column)
@@ -180,10 +200,22 @@ template <> struct WindowTile<helium> {
     }
 
 private:
-    static std::int32_t products(const std::int8_t* x, const std::int8_t* w) noexcept {
-        std::int32_t sum = 0;
-        for (int k = 0; k < 16; ++k) sum += x[k] * w[k];
-        return sum;
+    /// A vector of activations by as many weights. Where all of a sum is said to fit 32 bits, parts of it may not.
+    template <class X> static void add_pixels(const WindowSums& of, int pixels) noexcept {
+        constexpr int width = 16 / static_cast<int>(sizeof(X));
+        const std::int8_t* w = of.w;
+        for (index_t pair = 0; pair < of.pairs; ++pair) {
+            std::uint32_t sums[window_pixels][2] = {};
+            for (index_t k = 0; k <= of.steps; ++k)
+                for (int c = 0; c < 2; ++c, w += width)
+                    for (int p = 0; p < pixels; ++p) {
+                        const auto* const x = reinterpret_cast<const X*>(of.x[p]) + width * k;
+                        for (int i = 0; i < width; ++i) sums[p][c] += static_cast<std::uint32_t>(x[i] * w[i]);
+                    }
+            for (int p = 0; p < pixels; ++p)
+                for (int c = 0; c < 2; ++c)
+                    of.sums[p * window_channels + 2 * pair + c] = static_cast<std::int32_t>(sums[p][c]);
+        }
     }
     /// The window of three rows and columns whose first code is *x.
     static std::int32_t window(const std::int8_t* x, const std::int8_t* w) noexcept {

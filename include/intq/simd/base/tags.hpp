@@ -19,7 +19,7 @@ inline namespace INTQ_CORE_ABI {
 /// widened to int16; the same for the pixels of one tile only, all taps of a window in one row, with padding as the
 /// zero point; bytes as they are, all taps of a window in one row, column by column. The skeleton stages a tensor once,
 /// paired a tile, and windows a line at most; the K loop never converts. Weights of groups (depth > 1) are stored as
-/// wide as the staged activations, others and paired ones as they are.
+/// wide as the staged activations; others, paired ones and those of windows as they are.
 enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windows };
 
 /// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
@@ -97,11 +97,13 @@ struct dsp : scalar {
     static constexpr DepthwisePacking depthwise_int16x8_packing = depthwise_int8_packing;
 };
 
-/// Sums of sixteen products of int8 in a general register (vmladava): Cortex-M55, M85.
+/// Sums of sixteen products of int8, or of eight of int16 by int8, in a general register (vmladava): Cortex-M55, M85.
 struct helium : scalar {
     static constexpr const char* name = "helium";
     static constexpr Packing int8_packing{2, 16, Staging::windows, 4};
+    static constexpr Packing int16x8_packing{2, 8, Staging::windows, 4};
     static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 4, Staging::windows};
+    static constexpr DepthwisePacking depthwise_int16x8_packing{8, 8, 1, 1, Staging::windows};
 };
 
 /// Pairs of int16 products (pmaddwd), 4 columns a vector.

@@ -45,6 +45,38 @@ struct WindowCodes {
     std::int32_t zero_point, lowest, highest;
 };
 
+/// How sums of int16 activations become codes of int16 by a multiplier of 16 bits.
+///
+///     code = clamp(wide_fixed_point::scaled(sum + bias[c], multiplier[c], shift[c]), lowest, highest)
+///
+/// @pre wide_fixed_point::is_short() for every sum
+struct Int16WindowCodes {
+    const std::int64_t* bias;
+    const std::int32_t* multiplier;
+    const std::int32_t* shift;
+    const std::int32_t* sums;  // as of WindowSums
+    std::int16_t* y[window_pixels];
+    std::int32_t quads;  // of channels
+    std::int32_t lowest, highest;
+    const std::int64_t* wide_sums;  // in place of sums where they may leave 32 bits: there are no quads then
+};
+
+/// Products of int16 and int8 whose sum fits 32 bits, whatever they are: 504 · 2^7 · 2^15 < 2^31.
+inline constexpr int int16_products = 504;
+
+/// Sums of one pixel of a depthwise layer of int16: whole blocks of eight channels, the last of which may be in part.
+///
+///     sums[c] = sum_{t < count} x[taps[t]][c] · w[c / 8][t][c % 8],  c < channels
+struct Int16TapSums {
+    const std::int16_t* x;
+    const std::int32_t* taps;  // in bytes from x, or WindowTile::padding_place()
+    const std::int8_t* w;
+    std::int32_t* sums;
+    std::int32_t count;
+    std::int32_t channels;
+    std::int32_t between;  // weights of a block that are not read
+};
+
 /// Bytes of a column and of a group of a depthwise layer: sixteen channels of each.
 inline constexpr int column_bytes = 64;
 inline constexpr int group_bytes = 256;
@@ -92,6 +124,15 @@ struct DepthwiseCodes {
 ///     store_codes<Saturation>(const WindowCodes&)
 ///     add_one(const WindowSums&), store_one<Saturation>(const WindowCodes&)
 ///                       the same of the first pixel alone
+///
+/// For int16 activations and codes, where the backend's wide packing has windows:
+///
+///     add_int16(const WindowSums&), add_one_int16(const WindowSums&)
+///                       as add and add_one, of int16 in x, with eight in place of sixteen
+///     store_int16(const Int16WindowCodes&)
+///     padding_place(const int16_t* x, const int16_t* padding)
+///                       the place of a tap on padding, whose codes are 0
+///     add_taps(const Int16TapSums&)
 ///
 /// For depthwise layers with windows of 3×3, on 16 channels at most. A group is four rows of four columns of a channel:
 /// with a stride of 1 groups begin two columns from each other, and each holds the windows of two columns on two lines;
