@@ -25,8 +25,8 @@ std::int8_t weights[most_bytes];
 float scales[256];
 std::int64_t bias[256];
 std::uint32_t sum = 0;
-int layers = 0, short_layers = 0, int16_layers = 0, short_int16_layers = 0, sums = 0, short_sums = 0, averages = 0,
-    runs = 0, refused = 0, differences = 0;
+int layers = 0, short_layers = 0, int16_layers = 0, short_int16_layers = 0, int16_sums = 0, short_int16_sums = 0,
+    sums = 0, short_sums = 0, averages = 0, runs = 0, refused = 0, differences = 0;
 
 class Draw {
 public:
@@ -180,31 +180,39 @@ void compare_bytes(index_t count, const char* what, int number) {
 }
 
 /// A sum of two runs of codes.
-void compare_sum(Draw& draw) {
+template <class Code> void compare_sum(Draw& draw) {
     using Rule = arith::fixed_point<arith::double_rounding>;
+    constexpr bool is_int8 = sizeof(Code) == 1;
+    constexpr auto lowest = std::int32_t{std::numeric_limits<Code>::min()}, highest = ~lowest;
     const float s_x = 0.001f * static_cast<float>(draw.between(1, 100));
     const float s_y = draw.one_in(3) ? s_x : s_x * 0.01f * static_cast<float>(draw.between(1, 300));
-    const arith::CodesOf codes_x{s_x, draw.between(-128, 127), DType::int8};
-    const arith::CodesOf codes_y{s_y, draw.between(-128, 127), DType::int8};
-    const arith::CodesOf codes_out{s_x * 0.01f * static_cast<float>(draw.between(20, 300)), draw.between(-128, 127),
-                                   DType::int8};
+    const float s_out = s_x * 0.01f * static_cast<float>(draw.between(20, 300));
+    const arith::CodesOf codes_x{s_x, draw.zero_point<Code>(), dtype_of<Code>};
+    const arith::CodesOf codes_y{s_y, draw.zero_point<Code>(), dtype_of<Code>};
+    const arith::CodesOf codes_out{s_out, draw.zero_point<Code>(), dtype_of<Code>};
     arith::OutputCodes codes{};
     codes.zero_point = codes_out.zero_point;
-    if (draw.one_in(2)) codes.lowest = draw.one_in(2) ? 0 : draw.between(-128, 0);
-    if (draw.one_in(4)) codes.highest = draw.between(1, 127);
+    codes.lowest = draw.one_in(2) ? lowest : draw.one_in(2) ? 0 : draw.between(lowest, 0);
+    codes.highest = draw.one_in(4) ? draw.between(1, highest) : highest;
     const auto params = arith::make_add(target::tflite<>::policy, codes_x, codes_y, codes_out, codes);
     if (!params) {
         ++refused;
         return;
     }
     const index_t count = draw.between(1, 70);
-    for (index_t i = 0; i < 2 * count; ++i) x[i] = draw.code();
+    static Code of_x[70], of_y[70];
+    for (index_t i = 0; i < count; ++i) of_x[i] = draw.code<Code>(), of_y[i] = draw.code<Code>();
     std::memset(y, 0x77, sizeof y);
-    kernels::add_codes<simd::scalar, Rule, std::int8_t>({&*params, x, x + count, y[0], count, &serial});
-    kernels::add_codes<INTQ_COMPARED, Rule, std::int8_t>({&*params, x, x + count, y[1], count, &serial});
-    ++sums;
-    short_sums += kernels::has_short_sum(*params);
-    compare_bytes(count, "sum", sums);
+    const auto add = [&](auto backend, std::int8_t* out) {
+        kernels::add_codes<decltype(backend), Rule, Code>({&*params, of_x, of_y, out, count, &serial});
+    };
+    add(simd::scalar{}, y[0]);
+    add(INTQ_COMPARED{}, y[1]);
+    ++(is_int8 ? sums : int16_sums);
+    (is_int8 ? short_sums : short_int16_sums) +=
+        is_int8 ? kernels::has_short_sum(*params) : kernels::has_short_int16_sum(*params);
+    compare_bytes(count * static_cast<index_t>(sizeof(Code)), is_int8 ? "sum" : "sum of int16",
+                  is_int8 ? sums : int16_sums);
 }
 
 /// Averages of windows and of whole images.
@@ -273,15 +281,20 @@ int main() {
         if (i % 8 == 0) compare<target::tflite<arith::single_rounding>, std::int16_t>(draw);
         if (i % 8 == 4) compare<target::fp32, std::int16_t>(draw);
     }
-    for (int i = 0; i < 2000; ++i) compare_sum(draw);
+    for (int i = 0; i < 2000; ++i) {
+        compare_sum<std::int8_t>(draw);
+        compare_sum<std::int16_t>(draw);
+    }
     for (int i = 0; i < 200; ++i) {
         compare_average<target::tflite<>>(draw);
         compare_average<target::fp32>(draw);
     }
     for (int i = 0; i < 500; ++i) compare_quantized(draw);
-    std::printf("int16 layers %d\nshort %d\n", int16_layers, short_int16_layers);
-    std::printf("layers %d\nshort %d\nsums %d\nshort %d\naverages %d\nruns of reals %d\nrefused %d\ndifferent %d\n",
-                layers, short_layers, sums, short_sums, averages, runs, refused, differences);
+    std::printf("layers %d\nshort %d\nlayers of int16 %d\nshort %d\n", layers, short_layers, int16_layers,
+                short_int16_layers);
+    std::printf(
+        "sums %d\nshort %d\nsums of int16 %d\nshort %d\naverages %d\nruns of reals %d\nrefused %d\ndifferent %d\n",
+        sums, short_sums, int16_sums, short_int16_sums, averages, runs, refused, differences);
     std::printf("bytes %08x\n", static_cast<unsigned>(sum));
     return differences == 0 ? 0 : 1;
 }

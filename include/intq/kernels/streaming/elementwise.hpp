@@ -98,6 +98,9 @@ template <class L, class Policy, class Code>
 void add_run(const arith::AddParams& params, index_t count, const Code* x, const Code* y, Code* out) noexcept {
     if constexpr (has_short_sums<L, Policy, Code>())
         if (has_short_sum(params)) return add_short_run<L>(params, count, x, y, out);
+    if constexpr (std::is_same_v<Policy, arith::fixed_point<arith::double_rounding>> &&
+                  std::is_same_v<Code, std::int16_t> && has_int16_sum_loop<L>)
+        if (has_short_int16_sum(params)) return add_short_run<L>(params, count, x, y, out);
     const arith::AddLanes<Policy, L> formula(params);
     if constexpr (std::is_same_v<Policy, arith::float_scale>)
         if (!INTQ_SMALL && params.zero_point[0] == 0 && params.zero_point[1] == 0 && params.codes.zero_point == 0)

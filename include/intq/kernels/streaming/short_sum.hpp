@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Sums of int8 codes under double rounding, where the lanes have a short form of it. Layer: kernels.
+// Sums of codes under double rounding, where the lanes have a short form of it. Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_SHORT_SUM_HPP
 #define INTQ_KERNELS_STREAMING_SHORT_SUM_HPP
 
@@ -17,20 +17,36 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// Whether the short form of a sum of int8 codes is exact for its parameters: the larger factor is 1/2, the other one
-/// at most that, and the sum, which is below 255·2^20 then, has a short form.
-inline bool has_short_sum(const arith::AddParams& p) noexcept {
-    using Rule = arith::fixed_point<arith::double_rounding>;
+namespace detail {
+
+/// Whether codes are shifted by `left` and added, the larger factor is 1/2, and the other one at most that.
+inline bool has_half_factor(const arith::AddParams& p, std::int32_t left) noexcept {
     const auto is_half = [](const arith::ChannelWords& w) { return w[0] == 1 << 30 && w[1] == 0; };
     const auto is_at_most_half = [&](const arith::ChannelWords& w) {
         return is_half(w) || (w[1] <= -1 && w[1] >= -31);
     };
-    return p.coefficient[0] == 20 && p.coefficient[1] == 1 && (is_half(p.input[0]) || is_half(p.input[1])) &&
-           is_at_most_half(p.input[0]) && is_at_most_half(p.input[1]) &&
-           Rule::is_short(std::int64_t{255} << 20, p.output);
+    return p.coefficient[0] == left && p.coefficient[1] == 1 && (is_half(p.input[0]) || is_half(p.input[1])) &&
+           is_at_most_half(p.input[0]) && is_at_most_half(p.input[1]);
+}
+
+}  // namespace detail
+
+/// Whether the short form of a sum of int8 codes is exact for its parameters: the larger factor is 1/2, the other one
+/// at most that, and the sum, which is below 255·2^20 then, has a short form.
+inline bool has_short_sum(const arith::AddParams& p) noexcept {
+    using Rule = arith::fixed_point<arith::double_rounding>;
+    return detail::has_half_factor(p, 20) && Rule::is_short(std::int64_t{255} << 20, p.output);
+}
+/// The same of int16 codes without zero points, for lanes whose loop needs no bound of the sum, which is at most 2^30.
+inline bool has_short_int16_sum(const arith::AddParams& p) noexcept {
+    return detail::has_half_factor(p, 15) && p.zero_point[0] == 0 && p.zero_point[1] == 0 && p.output[1] <= -1;
 }
 
 namespace detail {
+
+template <class L> inline constexpr bool has_int16_sum_loop = requires(const simd::CodeSums& sums) {
+    L::add_int16_codes(sums);
+};
 
 /// Whether lanes have the loop themselves.
 template <class L> inline constexpr bool has_sum_loop = requires(const simd::CodeSums& sums) {
@@ -45,29 +61,35 @@ template <class L, class Policy, class Code> constexpr bool has_short_sums() noe
 }
 
 /// add_short_run() by the loop of lanes. Where the second factor is 1/2 as well, its sum is doubled and then halved.
-template <class L>
-void add_in_loop(const arith::AddParams& params, bool swaps, index_t count, const std::int8_t* a, const std::int8_t* b,
-                 std::int8_t* out) noexcept {
+///
+/// @tparam Code  int8, or int16 of has_short_int16_sum()
+template <class L, class Code>
+void add_in_loop(const arith::AddParams& params, bool swaps, index_t count, const Code* a, const Code* b,
+                 Code* out) noexcept {
     const arith::ChannelWords &of_b = params.input[swaps ? 0 : 1], &of_sum = params.output;
     const bool is_half = of_b[1] == 0;
+    const std::int32_t left = params.coefficient[0], half = 1 << (left - 1);
     simd::CodeSums sums{};
     sums.a = a;
     sums.b = b;
     sums.out = out;
     sums.minus_zero_b = -params.zero_point[swaps ? 0 : 1];
-    sums.left = is_half ? 21 : 20;
+    sums.left = is_half ? left + 1 : left;
     sums.multiplier_b = of_b[0];
     sums.minus_right_b = is_half ? -1 : of_b[1];
-    sums.half = 1 << 19;
-    sums.minus_zero_a = -params.zero_point[swaps ? 1 : 0] * (1 << 19);
+    sums.half = half;
+    sums.minus_zero_a = -params.zero_point[swaps ? 1 : 0] * half;
     sums.multiplier = of_sum[0];
     sums.minus_right = of_sum[1];
     sums.zero_point = params.codes.zero_point;
     sums.count = static_cast<std::int32_t>(count);
     sums.lowest = params.codes.lowest;
     sums.highest = params.codes.highest;
-    with_saturation(saturation_of(params.codes),
-                    [&](auto bounds) INTQ_ALWAYS_INLINE_LAMBDA { L::template add_codes<bounds.value>(sums); });
+    if constexpr (sizeof(Code) == 2)
+        L::add_int16_codes(sums);
+    else
+        with_saturation(saturation_of(params.codes),
+                        [&](auto bounds) INTQ_ALWAYS_INLINE_LAMBDA { L::template add_codes<bounds.value>(sums); });
 }
 
 /// out[i] = the code of x[i] and y[i]; out may be either.
@@ -93,6 +115,14 @@ INTQ_OUT_OF_LINE void store_short_sums(const typename L::ShortSum& given, const 
         (std::make_integer_sequence<int, 4>{});
     }
     for (count %= 4; count > 0; --count) *out++ = code(std::integral_constant<int, 0>{}, *a++, *b++);
+}
+
+/// @pre has_short_int16_sum(params)
+template <class L>
+void add_short_run(const arith::AddParams& params, index_t count, const std::int16_t* x, const std::int16_t* y,
+                   std::int16_t* out) noexcept {
+    const bool swaps = params.input[0][1] != 0;  // the first operand has the factor 1/2
+    if (count > 0) add_in_loop<L>(params, swaps, count, swaps ? y : x, swaps ? x : y, out);
 }
 
 /// @pre has_short_sum(params)

@@ -38,6 +38,9 @@ struct helium_lanes : arith::scalar_lanes {
         else
             detail::helium_add_any(&sums);
     }
+    static INTQ_ALWAYS_INLINE void add_int16_codes(const CodeSums& sums) noexcept {
+        detail::helium_add_int16_codes(&sums);
+    }
     static INTQ_ALWAYS_INLINE void sum_cells(const CodeCells& cells) noexcept { detail::helium_sum_cells(&cells); }
     static INTQ_ALWAYS_INLINE void divide_sums(const CodeAverages& averages) noexcept {
         detail::helium_divide_sums(&averages);

@@ -20,7 +20,8 @@ namespace detail {
 static_assert(sizeof(void*) == 4 && offsetof(CodeSums, highest) == 56 && offsetof(CodeQuantizer, highest) == 32);
 static_assert(offsetof(CodeCells, sums) == 20 && offsetof(CodeAverages, zero_point) == 36);
 
-#    define INTQ_DETAIL_SUMS_(name, away, keep)                            \
+/// add_codes and add_int16_codes of lanes. The vector of codes is `bytes` long.
+#    define INTQ_DETAIL_SUMS_(name, load, store, bytes, away, keep)        \
         INTQ_DETAIL_ASSEMBLY_ void name(const CodeSums*) noexcept {        \
             asm volatile(                                                \
                 "push {r4-r12, lr}\n\t"                                  \
@@ -31,8 +32,8 @@ static_assert(offsetof(CodeCells, sums) == 20 && offsetof(CodeAverages, zero_poi
                 "ldm r0, {r1-r12, lr}\n\t"                               \
                 "dlstp.32 lr, lr\n"                                      \
                 "1:\n\t"                                                 \
-                "vldrb.s32 q1, [r2], #4\n\t"                             \
-                "vldrb.s32 q0, [r1], #4\n\t"                             \
+                load " q1, [r2], #" bytes "\n\t"                         \
+                load " q0, [r1], #" bytes "\n\t"                         \
                 "vadd.i32 q1, q1, r4\n\t"                                \
                 "vshl.s32 q1, r5\n\t"                                    \
                 "vqrdmulh.s32 q1, q1, r6\n\t"                            \
@@ -43,17 +44,20 @@ static_assert(offsetof(CodeCells, sums) == 20 && offsetof(CodeAverages, zero_poi
                 "vqrdmulh.s32 q1, q1, r10\n\t"                           \
                 away("q1", "q2")                                         \
                 "vrshl.s32 q1, r11\n\t"                                  \
-                keep("q1", "r12", "q6", "q7")                                   \
-                "vstrb.32 q1, [r3], #4\n\t"                              \
+                keep("q1", "r12", "q6", "q7")                            \
+                store " q1, [r3], #" bytes "\n\t"                        \
                 "letp lr, 1b\n\t"                                        \
                 "vpop {d8-d15}\n\t"                                      \
                 "pop {r4-r12, pc}" ::                                    \
                     : "memory"); \
         }
-INTQ_DETAIL_SUMS_(helium_add_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
-INTQ_DETAIL_SUMS_(helium_add_positive, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_HELD_POSITIVE_)
-INTQ_DETAIL_SUMS_(helium_add_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
-INTQ_DETAIL_SUMS_(helium_add_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_HELD_BOUNDS_)
+#    define INTQ_DETAIL_INT8_SUMS_(name, away, keep) INTQ_DETAIL_SUMS_(name, "vldrb.s32", "vstrb.32", "4", away, keep)
+INTQ_DETAIL_INT8_SUMS_(helium_add_rectified, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_INT8_SUMS_(helium_add_positive, INTQ_DETAIL_HALF_UP_, INTQ_DETAIL_HELD_POSITIVE_)
+INTQ_DETAIL_INT8_SUMS_(helium_add_int8, INTQ_DETAIL_AWAY_, INTQ_DETAIL_SATURATE_)
+INTQ_DETAIL_INT8_SUMS_(helium_add_any, INTQ_DETAIL_AWAY_, INTQ_DETAIL_HELD_BOUNDS_)
+INTQ_DETAIL_SUMS_(helium_add_int16_codes, "vldrh.s32", "vstrh.32", "8", INTQ_DETAIL_AWAY_, INTQ_DETAIL_HELD_BOUNDS_)
+#    undef INTQ_DETAIL_INT8_SUMS_
 #    undef INTQ_DETAIL_SUMS_
 
 /// sum_cells of lanes: sixteen channels of a cell in 6 instructions.

@@ -25,11 +25,13 @@ enum class Saturation : std::uint8_t { rectified, positive, int8, any };
 ///     x    = RDBPOT(SRDHM((b - zero_b)·2^left, multiplier_b), right_b) + a·half - zero_a·half,  half = 2^19
 ///     code = clamp(RDBPOT(SRDHM(x, multiplier), right) + zero_point)
 ///
-/// @pre right_b >= 1, right >= 2
+/// L::add_int16_codes: the same of codes of int16, half = 2^14.
+///
+/// @pre right_b >= 1, right >= 2; of int16 right >= 1
 struct CodeSums {
-    const std::int8_t* a;
-    const std::int8_t* b;
-    std::int8_t* out;
+    const void* a;
+    const void* b;
+    void* out;
     std::int32_t minus_zero_b, left, multiplier_b, minus_right_b, half, minus_zero_a, multiplier, minus_right,
         zero_point;
     std::int32_t count;
