@@ -5,6 +5,7 @@
 // same tiles as instructions.
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "intq/kernels/streaming/code_range.hpp"
@@ -21,9 +22,10 @@ using intq::test::Draw;
 using Tile = simd::WindowTile<simd::helium>;
 using Rule = arith::fixed_point<arith::double_rounding>;
 
-std::int8_t any_code(Draw& draw) {
-    const std::int64_t ends[] = {-128, 127, 0, -1};
-    return static_cast<std::int8_t>(draw.one_in(3) ? ends[draw.between(0, 3)] : draw.between(-128, 127));
+template <class Code = std::int8_t> Code any_code(Draw& draw) {
+    constexpr std::int64_t lowest = std::numeric_limits<Code>::min(), highest = std::numeric_limits<Code>::max();
+    const std::int64_t ends[] = {lowest, highest, 0, -1};
+    return static_cast<Code>(draw.one_in(3) ? ends[draw.between(0, 3)] : draw.between(lowest, highest));
 }
 
 /// Whether four codes of three pixels are those of the oracle.
@@ -102,27 +104,30 @@ TEST_CASE("codes of tiles are the oracle's, ties included") {
 
 namespace {
 
-/// Three pixels by pairs of channels, and one pixel.
-bool tile_agrees(index_t steps, index_t pairs, Draw& draw) {
-    const index_t depth = 16 * steps;
-    std::vector<std::int8_t> x(static_cast<std::size_t>(3 * depth)), w(static_cast<std::size_t>(2 * pairs * depth));
-    for (std::int8_t& code : x) code = any_code(draw);
+/// Three pixels of codes X by pairs of channels, and one pixel.
+template <class X> bool tile_agrees(index_t steps, index_t pairs, Draw& draw) {
+    constexpr index_t width = 16 / static_cast<index_t>(sizeof(X));
+    const index_t depth = width * steps;
+    std::vector<X> x(static_cast<std::size_t>(3 * depth));
+    std::vector<std::int8_t> w(static_cast<std::size_t>(2 * pairs * depth));
+    for (X& code : x) code = any_code<X>(draw);
     for (std::int8_t& code : w) code = any_code(draw);
     std::int32_t sums[3 * simd::window_channels] = {}, one[simd::window_channels] = {};
-    simd::WindowSums of{{x.data(), x.data() + depth, x.data() + 2 * depth},
+    const auto pixel = [&](index_t p) { return reinterpret_cast<const std::int8_t*>(x.data() + p * depth); };
+    simd::WindowSums of{{pixel(0), pixel(1), pixel(2)},
                         w.data(),
                         sums,
                         static_cast<std::int32_t>(steps - 1),
                         static_cast<std::int32_t>(pairs)};
-    Tile::add(of);
+    sizeof(X) == 1 ? Tile::add(of) : Tile::add_int16(of);
     of.sums = one;
-    Tile::add_one(of);
+    sizeof(X) == 1 ? Tile::add_one(of) : Tile::add_one_int16(of);
     for (index_t p = 0; p < 3; ++p)
         for (index_t c = 0; c < 2 * pairs; ++c) {
             std::int32_t sum = 0;
             for (index_t k = 0; k < depth; ++k)
                 sum += x[static_cast<std::size_t>(p * depth + k)] *
-                       w[static_cast<std::size_t>((c / 2 * steps + k / 16) * 32 + c % 2 * 16 + k % 16)];
+                       w[static_cast<std::size_t>((c / 2 * steps + k / width) * 2 * width + c % 2 * width + k % width)];
             if (sums[p * simd::window_channels + c] != sum || (p == 0 && one[c] != sum)) return false;
         }
     return true;
@@ -162,12 +167,84 @@ template <int Stride> bool groups_agree(index_t groups, index_t channels, Draw& 
 
 }  // namespace
 
+TEST_CASE("codes of int16 tiles are those of the formula in 64 bits, ties included") {
+    using Wide = arith::wide_fixed_point;
+    using L = arith::scalar_lanes;
+    Draw draw(5);
+    const arith::OutputLanes<L> all(codes_of(0, INT16_MIN, INT16_MAX)), some(codes_of(0, 0, 20000));
+    for (std::int32_t shift = -17; shift <= -1; ++shift)
+        for (int i = 0; i < 400; ++i) {
+            const auto multiplier = static_cast<std::int32_t>(i < 9 ? 0x7fff - i : draw.between(0, 0x7fff));
+            const arith::OutputLanes<L>& out = i % 2 == 0 ? all : some;
+            std::int64_t sums[4] = {INT32_MAX, INT32_MIN + 1};
+            for (int c = 0; c < 4 && i > 0; ++c) {
+                // Near ties, and anywhere.
+                const std::int64_t tie = ((2 * draw.between(-33000, 33000) + 1) << (14 - shift)) / (multiplier + 1);
+                const bool is_tie = tie > INT32_MIN + 2 && tie < INT32_MAX - 2 && draw.one_in(2);
+                sums[c] = is_tie ? tie + draw.between(-2, 2) : draw.between(INT32_MIN + 1, INT32_MAX);
+            }
+            alignas(16) std::int32_t block[3 * simd::window_channels] = {}, multipliers[4], shifts[4];
+            alignas(16) std::int64_t bias[4];
+            for (int c = 0; c < 4; ++c) {
+                bias[c] = draw.between(-1000, 1000);
+                multipliers[c] = multiplier;
+                shifts[c] = shift;
+                for (int p = 0; p < 3; ++p)
+                    block[p * simd::window_channels + c] = static_cast<std::int32_t>(
+                        static_cast<std::uint32_t>(sums[c]) - static_cast<std::uint32_t>(bias[c]));
+            }
+            std::int16_t y[3][4] = {};
+            REQUIRE(Wide::is_short(INT32_MAX, {multiplier, shift}));
+            Tile::store_int16({bias, multipliers, shifts, block, {y[0], y[1], y[2]}, 1, out.lowest, out.highest, {}});
+            CAPTURE(shift, multiplier);
+            for (int c = 0; c < 4; ++c) {
+                const auto channel = Wide::set<L>({multiplier, shift});
+                for (int p = 0; p < 3; ++p) CHECK(y[p][c] == Wide::apply<L>(sums[c], channel, out));
+            }
+        }
+    CHECK(!Wide::is_short(INT32_MAX, {1, 0}));
+    CHECK(!Wide::is_short(INT32_MAX, {1, -18}));
+    CHECK(!Wide::is_short(std::int64_t{1} << 31, {1, -3}));
+}
+
 TEST_CASE("a tile of windows sums the products of plain loops") {
     Draw draw(2);
     for (index_t steps = 1; steps <= 5; ++steps)
         for (const index_t pairs : {1, 2, 7, 16}) {
             CAPTURE(steps, pairs);
-            CHECK(tile_agrees(steps, pairs, draw));
+            CHECK(tile_agrees<std::int8_t>(steps, pairs, draw));
+            CHECK(tile_agrees<std::int16_t>(steps, pairs, draw));
+        }
+}
+
+TEST_CASE("lists of taps sum the products of plain loops, on padding as well") {
+    Draw draw(4);
+    for (const index_t taps : {1, 9, 25})
+        for (const index_t channels : {1, 7, 8, 19, 32}) {
+            const index_t pixels = taps + 2, blocks = (channels + 7) / 8;
+            std::vector<std::int16_t> x(static_cast<std::size_t>(pixels * channels));
+            std::vector<std::int8_t> w(static_cast<std::size_t>(blocks * 8 * taps));
+            for (std::int16_t& code : x) code = any_code<std::int16_t>(draw);
+            for (std::int8_t& code : w) code = any_code(draw);
+            const std::vector<std::int16_t> padding(static_cast<std::size_t>(channels));
+            std::vector<std::int32_t> places(static_cast<std::size_t>(taps)), expected(32);
+            for (index_t tap = 0; tap < taps; ++tap) {
+                const index_t pixel = draw.between(0, pixels - 1);
+                const bool is_padding = draw.one_in(4);
+                places[static_cast<std::size_t>(tap)] = is_padding ? Tile::padding_place(x.data(), padding.data())
+                                                                   : static_cast<std::int32_t>(2 * pixel * channels);
+                for (index_t c = 0; c < channels && !is_padding; ++c)
+                    expected[static_cast<std::size_t>(c)] +=
+                        x[static_cast<std::size_t>(pixel * channels + c)] *
+                        w[static_cast<std::size_t>((c / 8 * taps + tap) * 8 + c % 8)];
+            }
+            std::vector<std::int32_t> sums(32);
+            Tile::add_taps({x.data(), places.data(), w.data(), sums.data(), static_cast<std::int32_t>(taps),
+                            static_cast<std::int32_t>(channels), 0});
+            sums.resize(static_cast<std::size_t>(channels));
+            expected.resize(sums.size());
+            CAPTURE(taps, channels);
+            CHECK(sums == expected);
         }
 }
 
