@@ -137,10 +137,10 @@ template <class X> bool tile_agrees(index_t steps, index_t pairs, Draw& draw) {
 template <int Stride> bool groups_agree(index_t groups, index_t channels, Draw& draw) {
     const index_t columns = Stride == 1 ? 2 * groups + 2 : 4 * groups + 4, all = Stride == 1 ? groups : groups + 1;
     std::vector<std::int8_t> x(static_cast<std::size_t>(4 * columns * channels)),
-        w(static_cast<std::size_t>(12 * channels)), staged(static_cast<std::size_t>(columns * simd::column_bytes)),
+        w(static_cast<std::size_t>(9 * channels)), staged(static_cast<std::size_t>(columns * simd::column_bytes)),
         group(static_cast<std::size_t>(all * simd::group_bytes));
     for (std::int8_t& code : x) code = any_code(draw);
-    for (std::size_t i = 0; i < w.size(); ++i) w[i] = i % 4 == 3 ? std::int8_t{0} : any_code(draw);
+    for (std::int8_t& code : w) code = any_code(draw);
     const auto step = static_cast<std::int32_t>(channels), row = static_cast<std::int32_t>(columns * channels);
     Tile::stage_rows({{x.data(), x.data() + row, x.data() + 2 * row, x.data() + 3 * row},
                       {step, step, step, step},
@@ -158,7 +158,7 @@ template <int Stride> bool groups_agree(index_t groups, index_t channels, Draw& 
                 for (index_t kx = 0; kx < 3; ++kx)
                     for (index_t ky = 0; ky < 3; ++ky)
                         sum += x[static_cast<std::size_t>((top + ky) * row + (left + kx) * channels + c)] *
-                               w[static_cast<std::size_t>(12 * c + 4 * kx + ky)];
+                               w[static_cast<std::size_t>(9 * c + 3 * kx + ky)];
                 std::memcpy(&found, group.data() + g * simd::group_bytes + 16 * c + 4 * i, sizeof found);
                 if (found != sum) return false;
             }

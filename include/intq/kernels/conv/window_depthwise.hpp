@@ -257,7 +257,6 @@ private:
         const PackedConv2d& packed = *call.packed;
         const Window2d& window = packed.window;
         const Size2d in = call.geometry->in;
-        const index_t rows = round_up(window.kernel.height, packed.depthwise.depth);
         const auto* const weights = static_cast<const std::int8_t*>(packed.weights) + c * packed.depthwise_weights();
         std::int32_t sum = static_cast<const std::int32_t*>(packed.bias)[c];
         for (index_t ky = 0; ky < window.kernel.height; ++ky) {
@@ -268,7 +267,7 @@ private:
                 const index_t at = ((image * in.height + y) * in.width + x) * packed.in_channels + c;
                 const std::int32_t code =
                     is_inside ? static_cast<const std::int8_t*>(call.x)[at] : packed.input_zero_point;
-                sum = detail::add_bias(sum, code * weights[kx * rows + ky]);
+                sum = detail::add_bias(sum, code * weights[kx * window.kernel.height + ky]);
             }
         }
         return sum;

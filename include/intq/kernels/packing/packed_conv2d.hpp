@@ -172,6 +172,9 @@ namespace detail {
 /// Slack behind depthwise parameters, so that a whole vector of any backend may be loaded at the last channel.
 inline constexpr index_t widest_vector = 64;
 
+/// Channels of a depthwise layer whose windows are staged together. All channels share as many codes of padding.
+inline constexpr index_t depthwise_window_channels = 16;
+
 /// Whether the sums of 64 bits are those of int16 activations and int8 weights in the tflite family.
 constexpr bool has_16_bit_multipliers(const PackedConv2d& packed) noexcept {
     return packed.accumulator_bits == 64 && packed.input_dtype == DType::int16 && packed.weight_dtype == DType::int8 &&
@@ -224,6 +227,7 @@ constexpr bool needs_tap_bias(const PackedConv2d& packed, std::int64_t offset) n
 /// where rows only fill a group.
 constexpr index_t padding_row_size(const PackedConv2d& packed) noexcept {
     if (!packed.is_depthwise) return 0;
+    if (packed.stages_depthwise_windows()) return depthwise_window_channels;
     if (packed.depthwise.columns > 0 && !packed.lists_taps()) return packed.in_channels + widest_vector;
     return pads(packed.window) ? packed.in_channels : 0;
 }

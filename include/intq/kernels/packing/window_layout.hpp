@@ -77,7 +77,8 @@ constexpr index_t window_taps_bytes(const PackedConv2d& packed) noexcept {
 /// Groups of a few sets of rows are summed together, so that a channel's weights serve some of them where lines are
 /// short. A set of rows gives one output line, or two with a stride of 1.
 struct DepthwiseWindowLayout {
-    static constexpr index_t channels = 16, column_bytes = 4 * channels, group_bytes = 16 * channels;
+    static constexpr index_t channels = depthwise_window_channels, column_bytes = 4 * channels,
+                             group_bytes = 16 * channels;
     bool slides;
     index_t served;   // output lines of a set of rows
     index_t groups;   // of a set, for as many pairs of output columns

@@ -185,7 +185,7 @@ template <> struct WindowTile<helium> {
         for (index_t c = 0; c < of.channels; ++c)
             for (index_t group = 0; group < of.groups; ++group) {
                 std::int8_t* const x = of.x + group * group_bytes + c * 16;
-                const std::int8_t* const w = of.w + 12 * c;
+                const std::int8_t* const w = of.w + 9 * c;
                 std::int8_t columns[2 * 16];  // of two groups
                 std::memcpy(columns, x, 16);
                 if (Stride == 2) std::memcpy(columns + 16, x + group_bytes, 16);
@@ -224,7 +224,7 @@ private:
     static std::int32_t window(const std::int8_t* x, const std::int8_t* w) noexcept {
         std::int32_t sum = 0;
         for (int column = 0; column < 3; ++column)
-            for (int row = 0; row < 3; ++row) sum += x[4 * column + row] * w[4 * column + row];
+            for (int row = 0; row < 3; ++row) sum += x[4 * column + row] * w[3 * column + row];
         return sum;
     }
     /// The steps of the instructions: VQRDMULH, one off negative products, VRSHL.

@@ -141,20 +141,23 @@ INTQ_DETAIL_ASSEMBLY_ void helium_stage_groups(const DepthwiseGroups*) noexcept 
             : "memory");
 }
 
+// The nine weights of a channel, three for a column of four bytes, whose last one is zero: gathered by their places.
+#    define INTQ_DETAIL_WEIGHT_PLACES_(q, r) \
+        "movw " r ", #0x0777\n\tvmsr p0, " r "\n\tadr " r ", 9f\n\tvldrw.u32 " q ", [" r "]\n\t"
+#    define INTQ_DETAIL_WEIGHTS_(q, from, places) \
+        "vpst\n\tvldrbt.u8 " q ", [" from ", " places "]\n\tadd " from ", " from ", #9\n\t"
+#    define INTQ_DETAIL_PLACES_OF_WEIGHTS_ ".balign 4\n9:\n\t.word 0x00020100, 0x00050403, 0x00080706, 0"
+
 /// WindowTile::add_groups<1>: the four sums of a group in 8 instructions. A window that begins a row lower is the same
 /// vector a byte further, one that begins a column later 32 bits further; only zeros leave it.
 INTQ_DETAIL_ASSEMBLY_ void helium_add_groups(const DepthwiseSums*) noexcept {
     asm volatile(
         "push {r4-r11, lr}\n\t"
-        "vpush {d8-d9}\n\t"
+        "vpush {d8-d11}\n\t"
         "ldrd r1, r3, [r0]\n\t"
-        "ldrd r5, r7, [r0, #8]\n\t"
-        "movw r9, #0x0fff\n\t"
-        "vmsr p0, r9\n\t"
+        "ldrd r5, r7, [r0, #8]\n\t" INTQ_DETAIL_WEIGHT_PLACES_("q5", "r9")
         "mov r9, #0\n"
-        "1:\n\t"
-        "vpst\n\t"
-        "vldrbt.u8 q1, [r3], #12\n\t"
+        "1:\n\t" INTQ_DETAIL_WEIGHTS_("q1", "r3", "q5")
         "vmov q2, q1\n\t"
         "vmov q3, q1\n\t"
         "vshlc q2, r9, #8\n\t"
@@ -175,8 +178,8 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups(const DepthwiseSums*) noexcept {
         "add r1, r1, #16\n\t"
         "subs r7, r7, #1\n\t"
         "bne 1b\n\t"
-        "vpop {d8-d9}\n\t"
-        "pop {r4-r11, pc}" ::
+        "vpop {d8-d11}\n\t"
+        "pop {r4-r11, pc}\n\t" INTQ_DETAIL_PLACES_OF_WEIGHTS_ ::
             : "memory");
 }
 
@@ -184,12 +187,9 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups(const DepthwiseSums*) noexcept {
 INTQ_DETAIL_ASSEMBLY_ void helium_add_groups_2(const DepthwiseSums*) noexcept {
     asm volatile(
         "push {r4-r7, lr}\n\t"
-        "ldm r0, {r1, r3, r5, r7}\n\t"
-        "movw r6, #0x0fff\n\t"
-        "vmsr p0, r6\n"
-        "1:\n\t"
-        "vpst\n\t"
-        "vldrbt.u8 q1, [r3], #12\n\t"
+        "vpush {d8-d9}\n\t"
+        "ldm r0, {r1, r3, r5, r7}\n\t" INTQ_DETAIL_WEIGHT_PLACES_("q4", "r6")
+        "1:\n\t" INTQ_DETAIL_WEIGHTS_("q1", "r3", "q4")
         "vmov q2, q1\n\t"
         "movs r4, #0\n\t"
         "vmov.i32 q3, #0\n\t"
@@ -209,9 +209,13 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups_2(const DepthwiseSums*) noexcept {
         "add r1, r1, #16\n\t"
         "subs r7, r7, #1\n\t"
         "bne 1b\n\t"
-        "pop {r4-r7, pc}" ::
+        "vpop {d8-d9}\n\t"
+        "pop {r4-r7, pc}\n\t" INTQ_DETAIL_PLACES_OF_WEIGHTS_ ::
             : "memory");
 }
+#    undef INTQ_DETAIL_PLACES_OF_WEIGHTS_
+#    undef INTQ_DETAIL_WEIGHT_PLACES_
+#    undef INTQ_DETAIL_WEIGHTS_
 
 /// WindowTile::store_group_codes: four channels of four pixels, or of two, at a time.
 #    define INTQ_DETAIL_PIXEL_(q, to, away, keep)                                   \

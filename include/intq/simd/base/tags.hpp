@@ -102,7 +102,7 @@ struct helium : scalar {
     static constexpr const char* name = "helium";
     static constexpr Packing int8_packing{2, 16, Staging::windows, 4};
     static constexpr Packing int16x8_packing{2, 8, Staging::windows, 4};
-    static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 4, Staging::windows};
+    static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 1, Staging::windows};
     static constexpr DepthwisePacking depthwise_int16x8_packing{8, 8, 1, 1, Staging::windows};
 };
 

@@ -140,7 +140,7 @@ struct DepthwiseCodes {
 ///
 ///     stage_rows(const DepthwiseRows&)     to[column][channel < 16][row] = from[row][column·step + channel]
 ///     stage_groups(const DepthwiseGroups&) to[group][channel < 16][column][row] = the same of the group's columns
-///     add_groups<Stride>(const DepthwiseSums&)  w[channel][column < 3][row < 4] on the windows of each group, and with
+///     add_groups<Stride>(const DepthwiseSums&)  w[channel][column < 3][row < 3] on the windows of each group, and with
 ///                                          a stride of 2 of the first column of one behind the last. The sums of a
 ///                                          channel lie where its group was: [column][line], or [column]
 ///     store_group_codes<Range, Stride>(const DepthwiseCodes&)
