@@ -44,14 +44,14 @@ expect(0 "written" run packed.intq --data "${images}" -o of_packed.npy)
 expect_same(of_packed.npy of_portable.npy)
 expect(0 "same class" compare "${model}" packed.intq --data "${images}")
 
-expect(0 "backend: dsp" codegen portable.intq --cpu cortex-m4 -o m4.hpp)
-expect(0 "backend: dsp" codegen packed.intq --cpu cortex-m4 -o of_packed.hpp)
+expect(0 "packed for: dsp" codegen portable.intq --cpu cortex-m4 -o m4.hpp)
+expect(0 "packed for: dsp" codegen packed.intq --cpu cortex-m4 -o of_packed.hpp)
 expect_same(of_packed.hpp m4.hpp)
 expect(0 "packed for: dsp" ${tflite} --cpu cortex-m4 -o direct.hpp)
 expect_same(direct.hpp m4.hpp)
-expect(0 "form: program.*backend: dsp" codegen portable.intq --backend dsp -o of_codegen.intq)
+expect(0 "form: program.*packed for: dsp" codegen portable.intq --backend dsp -o of_codegen.intq)
 expect_same(of_codegen.intq packed.intq)
-expect(0 "backend: dsp" codegen "${MODELS}/../tflite/mobilenet3_int8.tflite" --target tflite --cpu cortex-m4 --name codes
+expect(0 "packed for: dsp" codegen "${MODELS}/../tflite/mobilenet3_int8.tflite" --target tflite --cpu cortex-m4 --name codes
        -o codes.hpp)
 
 # The instructions of dsp are C++ here. The kernels of another packing say so.
@@ -86,14 +86,28 @@ if(NOT status EQUAL 0 OR NOT output STREQUAL "scalar: unsupported of layout\n")
     message(SEND_ERROR "the program of the board: ${status}, ${output}")
 endif()
 
+# --- which kernels run it -----------------------------------------------------------------------------------------------
+# Those of --backend, or else of INTQ_BACKEND: a copy is packed for them where they do not read the file.
+set(ENV{INTQ_BACKEND} scalar)
+foreach(file IN ITEMS portable best packed)
+    expect(0 "runs on: scalar\n.*self test: passed" info ${file}.intq)
+    expect(0 "runs on: scalar\n" run ${file}.intq --data "${images}" -o of_scalar.npy)
+    expect_same(of_scalar.npy of_portable.npy)
+endforeach()
+unset(ENV{INTQ_BACKEND})
+expect(0 "packed for: scalar\nruns on: " info portable.intq)
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 expect(2 "--cpu.*--portable|--portable.*--cpu" ${tflite} --portable --cpu cortex-m4 -o none.intq)
 expect(2 "--cpu.*--backend|--backend.*--cpu" pack portable.intq --cpu cortex-m4 --backend dsp -o none.intq)
-expect(2 "--cpu: or --backend says what to pack for" pack portable.intq -o none.intq)
+expect(2 "--cpu or --backend: one of them is needed, and says what to pack for" pack portable.intq -o none.intq)
+expect(2 "--output: `intq pack` writes a program file, .intq; `intq codegen` writes .hpp" pack portable.intq --cpu
+       cortex-m4 -o none.hpp)
+expect(2 "--output: .*; `intq quantize` writes .onnx" codegen portable.intq -o none.onnx)
 expect(2 "--cpu: cortex-m1 not in .*cortex-m33" pack portable.intq --cpu cortex-m1 -o none.intq)
 expect(2 "--cpu: an ONNX model holds no program" ${tflite} --cpu cortex-m4 -o none.onnx)
-expect(1 "there is no backend \"neon\"; the backends: .*dsp.*scalar" pack portable.intq --backend neon -o none.intq)
-expect(1 "there is no backend \"neon\"" ${tflite} --backend neon -o none.intq)
+expect(2 "--backend: there is no backend \"neon\"; the backends: .*dsp.*scalar" pack portable.intq --backend neon -o none.intq)
+expect(2 "--backend: there is no backend \"neon\"" ${tflite} --backend neon -o none.intq)
 expect(1 "digits_resnet.onnx: is no program file; `intq quantize`" pack "${model}" --cpu cortex-m4 -o none.intq)
 expect(1 "it is a file that this command reads" pack portable.intq --cpu cortex-m4 -o portable.intq)
 expect(1 "no_such.intq" pack no_such.intq --cpu cortex-m4 -o none.intq)

@@ -98,6 +98,10 @@ public:
         const bool is_sentence = outcome.error.rfind("intq: ", 0) == 0 &&
                                  outcome.error.find('\n') + 1 == outcome.error.size() && outcome.error.size() > 20;
         if (outcome.status == 1 && !is_sentence && words[0] != "check") fault += " no sentence;";
+        // Of one file; an error of the environment is of none.
+        if (outcome.status == 1 && words[0] == "info" && outcome.error.find("INTQ_BACKEND") == std::string::npos &&
+            outcome.error.find(printable(words[1])) == std::string::npos)
+            fault += " no name of the file;";
         std::string line = "intq";
         for (const std::string& word : words) line += " " + printable(word);
         if (shows_times_ && outcome.seconds > 0.5)
@@ -270,12 +274,13 @@ int main(int argc, char** argv) try {
     check_all({{"empty.onnx", {}}, {"text.onnx", test::bytes_of("no model\n")}}, as_model);
     const std::vector<std::byte> sound = io::read_file(folder + "/sound.intq");
     check_all(test::damaged("program", ".intq", sound, 3), as_program);
-    check_all({test::other_weights(sound), {"magic.intq", {sound.begin(), sound.begin() + 8}}}, as_program);
+    check_all({test::other_weights(sound), test::huge_arena(sound), {"magic.intq", {sound.begin(), sound.begin() + 8}}},
+              as_program);
     // Packed for a machine that this one is not.
     checker.expect({0}, {"pack", "sound.intq", "--cpu", "cortex-m4", "-o", "board.intq"});
     const std::vector<std::byte> board = io::read_file(folder + "/board.intq");
     check_all(test::damaged("board", ".intq", board, 3), as_program);
-    check_all({test::other_weights(board)}, as_program);
+    check_all({test::other_weights(board), test::huge_arena(board)}, as_program);
     const std::vector<std::byte> codes = io::read_file(tflite + "/convolutions_int8.tflite");
     check_all(test::damaged("codes", ".tflite", codes, 4), as_program);
     check_all({{"empty.tflite", {}}}, as_program);

@@ -210,6 +210,40 @@ inline HostileFile other_weights(std::vector<std::byte> program) {
     return {"other_weights.intq", std::move(program)};
 }
 
+/// A program file whose arena is larger than any memory.
+/// Source   docs/program_format.md, Layout and Numbers
+inline HostileFile huge_arena(const std::vector<std::byte>& program) {
+    constexpr std::size_t header = 64, numbers_bytes = 24, constants_at = 40;
+    const auto number_at = [](const std::vector<std::byte>& bytes, std::size_t place) {
+        std::uint64_t value = 0;
+        std::memcpy(&value, bytes.data() + place, sizeof value);
+        return value;
+    };
+    const auto end_of_number = [&](std::size_t at) {
+        while ((program.at(at) & std::byte{0x80}) != std::byte{0}) ++at;
+        return at + 1;
+    };
+    const std::size_t first = end_of_number(header), behind = end_of_number(first);  // the batch stands before it
+    const std::size_t strings_end = header + number_at(program, numbers_bytes) + number_at(program, numbers_bytes + 8);
+    std::vector<std::byte> bytes(program.begin(), program.begin() + static_cast<std::ptrdiff_t>(first));
+    bytes.insert(bytes.end(), 8, std::byte{0x80});
+    bytes.push_back(std::byte{0x40});  // 2^61, stored twice as large
+    bytes.insert(bytes.end(), program.begin() + static_cast<std::ptrdiff_t>(behind),
+                 program.begin() + static_cast<std::ptrdiff_t>(strings_end));
+    const std::uint64_t numbers = number_at(program, numbers_bytes) + 9 - (behind - first);
+    bytes.resize((bytes.size() + 63) / 64 * 64);
+    const std::uint64_t constants = bytes.size();
+    bytes.insert(bytes.end(), program.begin() + static_cast<std::ptrdiff_t>(number_at(program, constants_at)),
+                 program.end());
+    const std::uint64_t size = bytes.size();
+    std::memcpy(bytes.data() + 16, &size, sizeof size);
+    std::memcpy(bytes.data() + numbers_bytes, &numbers, sizeof numbers);
+    std::memcpy(bytes.data() + constants_at, &constants, sizeof constants);
+    const std::uint32_t sum = crc32(std::span<const std::byte>(bytes).subspan(16));
+    std::memcpy(bytes.data() + 12, &sum, sizeof sum);
+    return {"huge_arena.intq", std::move(bytes)};
+}
+
 }  // namespace intq::test
 
 #endif  // INTQ_TESTS_TOOLS_HOSTILE_MODELS_HPP

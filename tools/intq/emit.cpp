@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "emit.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <span>
@@ -91,15 +92,32 @@ void EmitOptions::add_to(CLI::App& command) {
     group_options(command, "Output", {"--emit", "--onnx-form"});
 }
 
-void EmitOptions::resolve(const CLI::App& command) {
+namespace {
+
+/// What an extension says; empty for others.
+std::string kind_of(const std::string& output) {
     static const std::map<std::string, std::string> kinds{
         {".intq", "program"}, {".hpp", "header"}, {".h", "header"}, {".onnx", "onnx"}, {".json", "json"}};
     const auto known = kinds.find(std::filesystem::path(output).extension().string());
-    if (kind.empty() && known == kinds.end())
+    return known == kinds.end() ? "" : known->second;
+}
+
+}  // namespace
+
+std::string command_of_output(const std::string& output, const std::vector<std::string>& written) {
+    const std::string extension = std::filesystem::path(output).extension().string(), kind = kind_of(output);
+    if (kind.empty() || std::find(written.begin(), written.end(), extension) != written.end()) return "";
+    const std::string command = kind == "onnx" ? "quantize" : kind == "program" ? "pack" : "codegen";
+    return "`intq " + command + "` writes " + extension + (kind == "onnx" ? ", of a float model" : "");
+}
+
+void EmitOptions::resolve(const CLI::App& command) {
+    const std::string known = kind_of(output);
+    if (kind.empty() && known.empty())
         throw CLI::ValidationError("--output", "'" + output +
                                                    "' does not say what to write; give --emit, or an output that ends "
                                                    "in .intq, .hpp, .h, .onnx or .json");
-    if (kind.empty()) kind = known->second;
+    if (kind.empty()) kind = known;
     const auto refuse = [&](const char* option, const char* form) {
         if (!is(form) && command.get_option_no_throw(option) != nullptr && command.count(option) > 0)
             throw CLI::ValidationError(option, std::string("is for --emit ") + form + ", and this writes " + kind);

@@ -31,6 +31,11 @@ struct EmitOptions {
     bool is(const char* form) const { return kind == form; }
 };
 
+/// Of an output whose extension says a form that a command does not write: which command does; else empty.
+///
+/// @param written  the extensions of what it writes
+std::string command_of_output(const std::string& output, const std::vector<std::string>& written);
+
 /// Writes a program as a program file, a header or JSON; a file appears complete or not at all.
 ///
 /// @param golden  of record_golden_runs(), or empty; JSON holds none

@@ -50,6 +50,7 @@ void PackingOptions::add_to(CLI::App& command, const std::string& otherwise) {
         command
             .add_option("--backend", backend,
                         "pack the weights for these kernels" + (otherwise.empty() ? "" : "; default: " + otherwise))
+            ->check(a_backend())
             ->option_text("NAME");
     command
         .add_option("--cpu", cpu,
@@ -61,8 +62,6 @@ void PackingOptions::add_to(CLI::App& command, const std::string& otherwise) {
 
 std::string PackingOptions::backend_or(const std::string& otherwise) const {
     if (const deploy::BoardCpu* const row = deploy::find_board_cpu(cpu)) return row->backend;
-    if (!backend.empty() && kernels::find_packing(backend.c_str()) == nullptr)
-        deploy::describe_kernels(find_table("fp32"), backend);  // throws, with the names that there are
     return backend.empty() ? otherwise : backend;
 }
 

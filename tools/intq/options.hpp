@@ -106,8 +106,6 @@ struct PackingOptions {
     void add_to(CLI::App& command, const std::string& otherwise);
     bool is_given() const { return !backend.empty() || !cpu.empty(); }
     /// The backend that the options name; `otherwise` where they name none.
-    ///
-    /// @throws Error for a name that is no backend's
     std::string backend_or(const std::string& otherwise) const;
 };
 /// Whether this program holds the kernels of a backend, and this CPU executes them.
@@ -155,6 +153,7 @@ struct ProgramFile {
     /// kernels that do, and what it is packed for. Null for others.
     std::shared_ptr<intq::program::OwnedProgram> of_board{};
     std::shared_ptr<const intq::kernels::KernelTable> board{};
+    std::string packed_for = table == nullptr ? "" : table->backend;  // what its file says
 
     /// The program as its file holds it.
     const intq::program::OwnedProgram& as_written() const { return of_board ? *of_board : lowered.program(); }
@@ -187,8 +186,8 @@ void require_self_test(const std::string& path, const ProgramFile& file);
 /// What a self test says: "passed", or where it fails.
 std::string self_test(const ProgramFile& file);
 bool passes_self_test(const ProgramFile& file);
-/// A program file with the best kernels of this CPU that read it, or those of one backend. Where none reads it, a copy
-/// of its program is packed for them.
+/// A program file with the best kernels of this CPU that read it, or those of one backend: the argument, or else
+/// INTQ_BACKEND, names it. Where they do not read it, a copy of its program is packed for them.
 ProgramFile read_program_file(const std::string& path, const std::string& backend = {});
 /// A program file, a quantized ONNX model, which is lowered for fp32, or a TFLite model.
 ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice);
@@ -212,6 +211,8 @@ void require_writable(const std::string& path, const std::vector<std::string>& i
 CLI::Validator above_zero();
 /// A finite number: an empty word is none.
 CLI::Validator a_number();
+/// The name of a backend of the library, whether or not this program holds its kernels.
+CLI::Validator a_backend();
 
 /// An option that promises accuracy, and what became of it.
 struct Improvement {

@@ -57,7 +57,11 @@ void add_pack(CLI::App& app, Action& action) {
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
                             "intq pack model.intq --cpu cortex-m4 -o model_m4.intq"});
     command->callback([options, &action] {
-        if (!options->packing.is_given()) throw CLI::ValidationError("--cpu", "or --backend says what to pack for");
+        if (!options->packing.is_given())
+            throw CLI::ValidationError("--cpu or --backend", "one of them is needed, and says what to pack for");
+        const std::string other = command_of_output(options->emit.output, {".intq"});
+        if (!other.empty())
+            throw CLI::ValidationError("--output", "`intq pack` writes a program file, .intq; " + other);
         action = [options] { return pack(*options); };
     });
 }

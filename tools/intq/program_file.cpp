@@ -3,7 +3,9 @@
 // What runs as integers: program files, quantized ONNX models, and TFLite models.
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "options.hpp"
@@ -119,13 +121,17 @@ ProgramFile read_for_other_kernels(const std::string& path, const kernels::Kerne
     ProgramFile made{LoweredModel(deploy::pack_program(file.program->program(), *board, table), nullptr), file.golden,
                      &table};
     made.of_board = file.program;
+    made.packed_for = packed_for;
     made.board = board;
     return made;
 }
 
 }  // namespace
 
-ProgramFile read_program_file(const std::string& path, const std::string& backend) {
+ProgramFile read_program_file(const std::string& path, const std::string& chosen) try {
+    const char* const named = std::getenv("INTQ_BACKEND");
+    const bool is_named = chosen.empty() && named != nullptr && *named != '\0';
+    const std::string backend = is_named ? program::best_backend().name : chosen;
     const auto [target, made_for] = names_of_file(path);
     std::string reason, reason_of_others;
     const kernels::KernelTable* best = nullptr;
@@ -136,7 +142,9 @@ ProgramFile read_program_file(const std::string& path, const std::string& backen
                 if (best == nullptr) best = table;
                 deploy::ProgramOfFile file = deploy::read_program(path, *table);
                 require_proportion(path, file.program->program());
-                return {LoweredModel(std::move(file.program), nullptr), file.golden, table};
+                ProgramFile read{LoweredModel(std::move(file.program), nullptr), file.golden, table};
+                read.packed_for = made_for;
+                return read;
             } catch (const Error& error) {
                 // What is wrong with the file is said by the kernels that it was made for.
                 (tables.name == made_for ? reason : reason_of_others) = error.what();
@@ -147,6 +155,8 @@ ProgramFile read_program_file(const std::string& path, const std::string& backen
     if (reason.empty()) reason = reason_of_others;
     const std::string kernels = backend.empty() ? "" : " and the backend " + backend;
     throw Error(reason.empty() ? path + ": this program has no kernels for the target " + target + kernels : reason);
+} catch (const std::bad_alloc&) {
+    throw Error(path, "the memory is not enough to run it: its arena, or a tensor of it, is too large");
 }
 
 namespace {

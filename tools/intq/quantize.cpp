@@ -195,9 +195,12 @@ int codegen(const CodegenOptions& options) {
     const program::OwnedProgram& program = file.lowered.program();
     const auto packed = packed_for(file.lowered.shared_program(), backend);
     if (options.emit.is("header") && program.program().max_batch != 1)
-        throw Error(options.program, "one run of it holds up to " + std::to_string(program.program().max_batch) +
-                                         " samples, and a header is generated for one: write the program with `intq "
-                                         "quantize --batch 1`, which is the default");
+        throw Error(options.program,
+                    "one run of it holds " + std::string(is_file ? "up to " : "") +
+                        std::to_string(program.program().max_batch) + " samples, and a header is generated for one: " +
+                        (is_file ? "write the program with `intq quantize --batch 1`, which is the default"
+                                 : "give its inputs a first extent of 1 where the model is made, or write a program "
+                                   "file, -o model.intq, which holds them all"));
     deploy::GoldenRecord golden = deploy::copy_golden_runs(file.golden, program.program());
     if (options.data.is_given()) {
         golden = deploy::record_golden_runs(program, first_of(options.data.read_for(file), options.golden));
@@ -209,7 +212,7 @@ int codegen(const CodegenOptions& options) {
     report.text("written", options.emit.output);
     report.text("form", options.emit.kind);
     report.text("target", file.table->policy().name);
-    report.text("backend", backend);
+    report.text("packed for", backend);
     const deploy::HeaderProgram written = program_of_output(options.emit, packed->program(), packed->table(), golden);
     report_inputs(options.emit, written.program, report);
     report.count("arena", written.program.arena_size, "bytes");
@@ -282,6 +285,9 @@ void add_codegen(CLI::App& app, Action& action) {
                             "intq codegen model.tflite --target tflite -o model.hpp"});
     command->callback([options, command, &action] {
         const std::string extension = std::filesystem::path(options->emit.output).extension().string();
+        const std::string other = command_of_output(options->emit.output, {".hpp", ".h", ".intq", ".json"});
+        if (!other.empty())
+            throw CLI::ValidationError("--output", "`intq codegen` writes .hpp, .h, .intq and .json; " + other);
         options->emit.kind = extension == ".intq" ? "program" : extension == ".json" ? "json" : "header";
         options->emit.resolve(*command);
         action = [options] { return codegen(*options); };

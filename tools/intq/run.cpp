@@ -49,7 +49,8 @@ int run(const RunOptions& options) {
         report.text("shape", intq::to_string(outputs[0].shape()));
         report.text("dtype", name_of(outputs[0].dtype()));
     }
-    report.text("backend", file.table->backend);
+    report.text("packed for", file.packed_for);
+    report.text("runs on", file.table->backend);
     std::vector<std::vector<std::string>> rows;
     for (std::size_t i = 0; i < outputs.size(); ++i)
         rows.push_back({names[i], intq::to_string(outputs[i].shape()), name_of(outputs[i].dtype())});
@@ -77,7 +78,7 @@ int describe_program(const InfoOptions& options, const ProgramFile& file, Report
     const deploy::MemoryReport memory = deploy::memory_report(program, *table);
     if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
     report.text("target", table->policy().name);
-    if (file.of_board) report.text("packed for", table->backend);
+    report.text("packed for", file.packed_for);
     report.text("runs on", file.table->backend);
     for (const auto& [what, list] : {std::pair{"input", program.inputs}, {"output", program.outputs}})
         for (const std::int32_t index : list) report.text(what, describe_end(program.tensor(index)));
@@ -144,7 +145,11 @@ void add_run(CLI::App& app, Action& action) {
                      "the outputs: a .npy file, or a .npz file with an array for each output")
         ->required()
         ->option_text("FILE");
-    command->add_option("--backend", options->backend, "kernels that shall run it")->option_text("NAME");
+    command
+        ->add_option("--backend", options->backend,
+                     "kernels that shall run it; default: those of INTQ_BACKEND, or the best of this CPU")
+        ->check(a_backend())
+        ->option_text("NAME");
     add_tflite_options(*command, options->target, options->bounds);
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output", {"--output"});

@@ -344,7 +344,7 @@ int run(const Arguments& arguments) {
     report.text("model", arguments.model);
     report.count("calibration images", data.calibration.extent(0));
     report.text("test images", intq::to_string(data.images.shape()));
-    report.text("backend", configurations.front().kernels->backend);
+    report.text("runs on", configurations.front().kernels->backend);
     const Comparison targets = compare_targets(configurations, *model.module, data, arguments);
     report.table("targets", target_columns, targets.rows);
     if (!targets.refusal) add_layers(report, configurations, *model.module, data, arguments);

@@ -58,4 +58,15 @@ CLI::Validator a_number() {
     return CLI::Validator(check, "");
 }
 
+CLI::Validator a_backend() {
+    const auto check = [](const std::string& word) -> std::string {
+        if (kernels::find_packing(word.c_str()) != nullptr) return "";
+        std::string names;
+        for (const kernels::BackendPacking& row : kernels::backend_packings)
+            names += (names.empty() ? "" : ", ") + std::string(row.backend);
+        return "there is no backend " + in_quotes(word) + "; the backends: " + names;
+    };
+    return CLI::Validator(check, "");
+}
+
 }  // namespace intq_tool
