@@ -178,7 +178,7 @@ private:
         const Size2d out = call.geometry->out;
         const index_t step = packed.out_channels;
         const simd::Saturation range = detail::saturation_of(packed.codes);
-        simd::DepthwiseCodes codes{};
+        simd::DepthwiseCodes codes;  // without what is set for each set of rows: zeros would be a call of memset
         codes.bias = static_cast<const std::int32_t*>(packed.bias) + block.c;
         codes.multiplier = packed.words + block.c;
         codes.shift = packed.words + packed.padded_outputs() + block.c;

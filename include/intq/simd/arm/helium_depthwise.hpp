@@ -183,7 +183,8 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups(const DepthwiseSums*) noexcept {
             : "memory");
 }
 
-/// WindowTile::add_groups<2>: two sums in 7 instructions. The second window lacks its last column in the group.
+/// WindowTile::add_groups<2>: two sums in 6 instructions. The second window lacks its last column in the group,
+/// which is the first one of the next group.
 INTQ_DETAIL_ASSEMBLY_ void helium_add_groups_2(const DepthwiseSums*) noexcept {
     asm volatile(
         "push {r4-r7, lr}\n\t"
@@ -197,9 +198,9 @@ INTQ_DETAIL_ASSEMBLY_ void helium_add_groups_2(const DepthwiseSums*) noexcept {
         "vshlc q2, r4, #32\n\t"
         "vmov.32 q3[0], r4\n\t"
         "mov r6, r1\n\t"
+        "vldrw.u32 q0, [r6]\n\t"
         "dls lr, r5\n"
         "2:\n\t"
-        "vldrw.u32 q0, [r6]\n\t"
         "vmladav.s8 r0, q0, q1\n\t"
         "vmladav.s8 r2, q0, q2\n\t"
         "vldrw.u32 q0, [r6, #256]\n\t"
