@@ -81,6 +81,14 @@ execute_process(COMMAND "${CXX}" -std=c++20 -Wall -Wextra -Werror -O1 -DINTQ_EMU
 if(NOT status EQUAL 0)
     message(SEND_ERROR "the program of the board: ${output}")
 endif()
+# Without them the compiler says so once, and nothing else.
+file(WRITE "${WORK}/refused.cpp" "#include \"m4.hpp\"\nint main() { return model::self_test() ? 0 : 1; }\n")
+execute_process(COMMAND "${CXX}" -std=c++20 -Wall -Wextra -fsyntax-only -I. "-I${repository}/include" refused.cpp
+                WORKING_DIRECTORY "${WORK}" RESULT_VARIABLE status ERROR_VARIABLE output)
+string(REGEX MATCHALL "error:" errors "${output}")
+if(status EQUAL 0 OR NOT errors STREQUAL "error:" OR NOT output MATCHES "packed for the kernels of dsp.*-mcpu=cortex-m4")
+    message(SEND_ERROR "a header of dsp for a compiler without it: ${status}, ${output}")
+endif()
 execute_process(COMMAND "${WORK}/board" WORKING_DIRECTORY "${WORK}" RESULT_VARIABLE status OUTPUT_VARIABLE output)
 if(NOT status EQUAL 0 OR NOT output STREQUAL "scalar: unsupported of layout\n")
     message(SEND_ERROR "the program of the board: ${status}, ${output}")

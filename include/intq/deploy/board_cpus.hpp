@@ -15,12 +15,18 @@ inline namespace INTQ_HOSTED_ABI {
 struct BoardCpu {
     const char* name;
     const char* backend;
+    const char* flags;  // that let a compiler use the backend
 };
 
 /// A Cortex-M33 that was built without the DSP extension takes scalar, as Cortex-M3 does.
 inline constexpr BoardCpu board_cpus[] = {
-    {"cortex-m0plus", "scalar"}, {"cortex-m3", "scalar"},  {"cortex-m4", "dsp"},     {"cortex-m7", "dsp"},
-    {"cortex-m33", "dsp"},       {"cortex-m55", "helium"}, {"cortex-m85", "helium"},
+    {"cortex-m0plus", "scalar", "-mcpu=cortex-m0plus"},
+    {"cortex-m3", "scalar", "-mcpu=cortex-m3"},
+    {"cortex-m4", "dsp", "-mcpu=cortex-m4"},
+    {"cortex-m7", "dsp", "-mcpu=cortex-m7"},
+    {"cortex-m33", "dsp", "-mcpu=cortex-m33"},
+    {"cortex-m55", "helium", "-mcpu=cortex-m55 -mfloat-abi=hard"},
+    {"cortex-m85", "helium", "-mcpu=cortex-m85 -mfloat-abi=hard"},
 };
 
 /// The row of a name; null for one that the table does not have.

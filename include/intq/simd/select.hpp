@@ -23,6 +23,10 @@ inline namespace INTQ_ABI {
 /// Whether the compiler's flags allow a backend in this unit.
 template <class Backend> inline constexpr bool is_usable = requires { typename LanesOf<Backend>::type; };
 
+/// A backend, or scalar where the unit cannot use it: behind a static_assert of is_usable, so that its sentence is the
+/// only error.
+template <class Backend> using usable_or_scalar = std::conditional_t<is_usable<Backend>, Backend, scalar>;
+
 namespace detail {
 
 template <class Candidates, class Usable> struct KeepUsable;
