@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "intq/embedded.hpp"
 
@@ -35,10 +36,13 @@ public:
         return lowest + static_cast<std::int32_t>((state_ >> 33) % static_cast<std::uint32_t>(highest - lowest + 1));
     }
     bool one_in(int n) { return between(1, n) == 1; }
-    std::int8_t code() {
+    template <class Code = std::int8_t> Code code() {
+        constexpr std::int32_t lowest = std::numeric_limits<Code>::min(), highest = std::numeric_limits<Code>::max();
         const std::int32_t kind = between(0, 9);
-        return static_cast<std::int8_t>(kind == 0 ? -128 : kind == 1 ? 127 : between(-128, 127));
+        return static_cast<Code>(kind == 0 ? lowest : kind == 1 ? highest : between(lowest, highest));
     }
+    /// A zero point; of int16 it is 0.
+    template <class Code> std::int32_t zero_point() { return sizeof(Code) == 1 ? between(-128, 127) : 0; }
 
 private:
     std::uint64_t state_ = 1;
