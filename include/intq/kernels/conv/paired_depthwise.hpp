@@ -63,18 +63,22 @@ private:
     static INTQ_ALWAYS_INLINE void run_short(const ConvCall& call, const detail::PairedLines<Backend>& lines,
                                              index_t line, index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
+        void (*store)(const simd::PairedWindows&) = nullptr;  // by a pointer, so that the loop is there once
         detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-            simd::PairedWindows windows = windows_of(call, lines, line, count);
-            for (index_t left = packed.out_channels; left > 0; left -= detail::paired_channels) {
-                lines.stage(packed.out_channels - left);
-                if (left < detail::paired_channels) windows.channels = left;
-                if (packed.window.stride.width == 1)
-                    Tile::template store_windows<L, 1, range.value>(windows);
-                else
-                    Tile::template store_windows<L, 2, range.value>(windows);
-                windows.next_channels();
-            }
+            const bool moves_by_one = packed.window.stride.width == 1;
+            store = moves_by_one ? store_windows<1, range.value> : store_windows<2, range.value>;
         });
+        simd::PairedWindows windows = windows_of(call, lines, line, count);
+        for (index_t left = packed.out_channels; left > 0; left -= detail::paired_channels) {
+            lines.stage(packed.out_channels - left);
+            if (left < detail::paired_channels) windows.channels = left;
+            store(windows);
+            windows.next_channels();
+        }
+    }
+    template <int Stride, detail::CodeRange Range>
+    static void store_windows(const simd::PairedWindows& windows) noexcept {
+        Tile::template store_windows<L, Stride, Range>(windows);
     }
     /// Of the first channels.
     static INTQ_ALWAYS_INLINE simd::PairedWindows windows_of(const ConvCall& call,

@@ -74,7 +74,7 @@ public:
             if (packed_.window.stride.height == 1)
                 return Tile::stage_four(line, c, to, (count_ + 1) / 2, at_.inside * at_.column, at_.line);
         for (index_t count = count_; count > 0; count -= 2, ++line, to += at_.line) {
-            if (packed_.window.stride.height == 1)
+            if (!has_lines && packed_.window.stride.height == 1)
                 stage_four(*line, c, to);
             else
                 stage_five(*line, c, to);
