@@ -9,6 +9,7 @@
 #ifndef INTQ_KERNELS_CONV_PAIRED_GEMM_HPP
 #define INTQ_KERNELS_CONV_PAIRED_GEMM_HPP
 
+#include "intq/arith/requantize.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/high_product_codes.hpp"
 #include "intq/kernels/conv/paired_stage.hpp"
