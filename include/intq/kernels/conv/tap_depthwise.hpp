@@ -47,15 +47,17 @@ private:
         const index_t pixel = packed.in_channels * static_cast<index_t>(sizeof(X));
         const std::int32_t beside =
             Tile::padding_place(static_cast<const X*>(call.x), static_cast<const X*>(packed.padding_row));
-        for (index_t kx = 0; kx < kernel.width; ++kx) {
-            const index_t x = left + kx * dilation.width;
-            const bool has_column = x >= 0 && x < in.width;
-            index_t y = top;
-            for (index_t ky = 0; ky < kernel.height; ++ky, y += dilation.height) {
-                const bool is_inside = has_column && y >= 0 && y < in.height;
-                *to++ =
-                    is_inside ? static_cast<std::int32_t>(((image * in.height + y) * in.width + x) * pixel) : beside;
-            }
+        const index_t across = dilation.width * pixel, down = dilation.height * in.width * pixel;
+        // A negative place is not that of an inside tap, so unsigned numbers compare both ends.
+        const auto is_in = [](index_t at, index_t size) INTQ_ALWAYS_INLINE_LAMBDA {
+            return static_cast<std::size_t>(at) < static_cast<std::size_t>(size);
+        };
+        index_t column_place = ((image * in.height + top) * in.width + left) * pixel;
+        for (index_t kx = 0, x = left; kx < kernel.width; ++kx, x += dilation.width, column_place += across) {
+            const bool has_column = is_in(x, in.width);
+            index_t place = column_place;
+            for (index_t ky = 0, y = top; ky < kernel.height; ++ky, y += dilation.height, place += down)
+                *to++ = has_column && is_in(y, in.height) ? static_cast<std::int32_t>(place) : beside;
         }
     }
 
@@ -67,11 +69,13 @@ private:
         auto* const sums = reinterpret_cast<std::int32_t*>(call.workspace);
         for (index_t c = 0; c < channels; c += block) {
             const index_t left = channels - c < block ? channels - c : block;
-            simd::Int16TapSums tile{};
-            tile.x = static_cast<const X*>(call.x) + c;
-            tile.w = static_cast<const std::int8_t*>(packed.weights) + c * taps;
-            tile.count = static_cast<std::int32_t>(taps);
-            tile.channels = static_cast<std::int32_t>(left);
+            simd::Int16TapSums tile{static_cast<const X*>(call.x) + c,
+                                    places,
+                                    static_cast<const std::int8_t*>(packed.weights) + c * taps,
+                                    sums,
+                                    static_cast<std::int32_t>(taps),
+                                    static_cast<std::int32_t>(left),
+                                    0};
             for (index_t p = 0; p < count; ++p) {
                 tile.taps = places + p * taps;
                 tile.sums = sums + p * block;
