@@ -176,6 +176,18 @@ template <class L, class Rule, class Code> struct QuantizeOp {
 
 private:
     bool has_all_codes() const noexcept { return qparams.quant_min() == INT8_MIN && qparams.quant_max() == INT8_MAX; }
+    /// Whether the loop of the lanes gives the same codes. It differs from quantize() in two ways, and these are the
+    /// bounds within which neither is seen.
+    ///
+    /// - It takes floats below 2^-126 as zeros (Helium always does). The inverse is none of them. For such an x,
+    /// quantize()
+    ///   rounds a product below 2^-126 · 2^100 = 2^-26, and for a product that becomes a zero, one below 2^-126: either
+    ///   is less than 1/2, so that both give 0.
+    /// - It rounds p = fl(x · inverse) first, keeps what does not fit at the ends of int32, adds the zero point with
+    ///   saturation, and clamps last; quantize() clamps p to [lowest - zp, highest - zp] first. These ends are whole
+    ///   numbers below 2^24, which rounding keeps, and rounding is monotone, so the order does not matter. A p beyond
+    ///   int32, or an infinity, is beyond the ends in both. A NaN is 0 in both; the loop makes no other one, because no
+    ///   infinity meets a zero: the inverse is neither.
     static bool takes_loop(const arith::LaneQuantizer<L, Rule>& quantizer) noexcept {
         return quantizer.inverse >= 0x1p-126f && quantizer.inverse <= 0x1p100f;
     }

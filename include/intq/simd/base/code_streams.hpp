@@ -43,7 +43,7 @@ struct CodeSums {
 /// L::quantize_three: the same of three planes, out[3·i + c], in groups of four pixels, and with the bounds of int8. It
 /// writes a byte more.
 ///
-/// @pre 2^-126 <= inverse <= 2^100: what a product below 2^-126 becomes does not matter
+/// @pre 2^-126 <= inverse <= 2^100: then it does not matter whether floats below 2^-126 are taken as zeros
 struct CodeQuantizer {
     const float* x[3];
     std::int8_t* out;
