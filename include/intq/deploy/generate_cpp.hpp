@@ -61,6 +61,7 @@ std::string generate_cpp(const runtime::Program& program, const kernels::KernelT
 #    include "intq/deploy/header_program.hpp"
 #    include "intq/deploy/internal/cpp_source.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/simd/base/backends.hpp"
 
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
