@@ -76,6 +76,11 @@ Case draw_case(Draw& draw, DType dtype) {
             w.kernel = {3, 3};
             w.dilation = {};
             w.stride = draw.one_in(2) ? Size2d{1, 1} : Size2d{2, 2};
+        } else if (draw.one_in(40)) {  // sums of int16 that leave 32 bits
+            w = {};
+            w.kernel = {draw.between(22, 25), draw.between(23, 26)};
+            drawn.in = {w.kernel.height + draw.between(0, 3), w.kernel.width + draw.between(0, 3)};
+            drawn.batch = 1;
         }
     } else {
         spec.in_channels = spec.groups * draw.between(1, draw.one_in(3) ? 40 : 6);
@@ -84,7 +89,9 @@ Case draw_case(Draw& draw, DType dtype) {
     const index_t of_output = spec.in_channels / spec.groups * w.kernel.height * w.kernel.width;
     while (spec.out_channels * of_output > most_bytes) spec.out_channels -= spec.groups;
     const index_t count = spec.out_channels * of_output;
-    for (index_t i = 0; i < count; ++i) weights[i] = draw.code();
+    const bool is_extreme = draw.one_in(8);  // weights of one sign: then sums are largest
+    for (index_t i = 0; i < count; ++i)
+        weights[i] = is_extreme ? static_cast<std::int8_t>(draw.between(-128, -90)) : draw.code();
     // A small output scale makes right shifts below 2, which have no short form.
     // So do multipliers of int16 layers from 1/2 on.
     const float s_out = draw.one_in(5) ? 0.0001f : 0.002f * static_cast<float>(draw.between(1, 60));
