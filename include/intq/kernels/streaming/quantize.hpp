@@ -200,7 +200,7 @@ private:
                                       static_cast<std::int32_t>(count),
                                       static_cast<std::int32_t>(qparams.quant_min()),
                                       static_cast<std::int32_t>(qparams.quant_max())};
-        if (has_all_codes())
+        if (!INTQ_SMALL && has_all_codes())
             L::template quantize_codes<simd::Saturation::int8>(run);
         else
             L::template quantize_codes<simd::Saturation::any>(run);
