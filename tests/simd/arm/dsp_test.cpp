@@ -173,7 +173,8 @@ public:
     static std::int64_t limit() { return (std::int64_t{1} << 30) - 1; }
     bool agrees(std::int64_t acc) const {
         REQUIRE(Rule::is_short(acc < 0 ? -acc : acc, words_));
-        const auto expected = ref::multiply_double_rounding(acc, {words_[0], shift_}) + zero_point_;
+        const auto expected =
+            static_cast<std::int64_t>(ref::multiply_double_rounding(acc, {words_[0], shift_})) + zero_point_;
         const auto sum = static_cast<std::int32_t>(acc);
         // Where no code is negative, a negative number only has to stay one, or 0.
         const std::int64_t positive = positive_.scaled<simd::CodeRange::positive>(sum);
