@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "intq/arith/lanes.hpp"
+#include "intq/core/quotient.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/gemm_input.hpp"
 #include "intq/simd/base/primitives.hpp"
@@ -91,17 +92,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         const index_t most = Tile::max_rows(width), few = small_rows(width);
         if (takes_most && (left >= 2 * most || (left >= most && most > few))) return most;
         const index_t limit = takes_most ? (most < few ? most : few) : rows_below_most(width);
-        return equal_rows(left, limit);
-    }
-
-    /// ceil(left / tiles), for the fewest tiles of at most `limit` rows. It runs for each tile, so it does not divide.
-    static constexpr index_t equal_rows(index_t left, index_t limit) noexcept {
-        if (left <= limit) return left;
-        if (left > limit * (limit - 1)) return limit;  // of limit or more tiles, each lacks less than a row
-        index_t tiles = 2, rows = limit;
-        while (tiles * limit < left) ++tiles;
-        while ((rows - 1) * tiles >= left) --rows;
-        return rows;
+        return quotient_up(left, quotient_up(left, limit));
     }
 
     /// Sums of `rows` slots from the source's on, tile_rows() of them: `panel.vectors` vectors a row.
