@@ -50,7 +50,7 @@ private:
     static INTQ_NEVER_INLINE void run_vector(const ConvCall& call, const Rest& rest) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         simd::WindowSums tile{};
-        tile.x[0] = static_cast<const std::int8_t*>(call.x);
+        for (const std::int8_t*& x : tile.x) x = static_cast<const std::int8_t*>(call.x);  // parts of 504 read all
         tile.w = static_cast<const std::int8_t*>(packed.weights);
         tile.sums = reinterpret_cast<std::int32_t*>(call.workspace);
         tile.steps = static_cast<std::int32_t>(packed.in_channels / products - 1);

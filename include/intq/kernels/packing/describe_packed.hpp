@@ -213,6 +213,21 @@ inline std::int64_t largest_sum(const PackedConv2d& packed, index_t channel) noe
     return high > -low ? high : -low;
 }
 
+/// Whether every weight behind the depth of a column is zero. Tiles of whole windows multiply those by whatever lies
+/// behind a window.
+inline bool has_zero_padding(const PackedConv2d& packed) noexcept {
+    if (packed.is_depthwise || !(packed.is_paired() || packed.stages_windows())) return true;
+    const auto* const weights = static_cast<const std::int8_t*>(packed.weights);
+    index_t others = 0;  // than zero, at no place of a channel
+    for (index_t i = 0; i < packed.groups * packed.group_weights(); ++i) others += weights[i] != 0;
+    for (index_t channel = 0; channel < packed.out_channels; ++channel) {
+        const WeightPlaces places(packed, channel);
+        for (index_t tap = 0; tap < packed.taps(); ++tap)
+            for (index_t k = 0; k < packed.group_inputs(); ++k) others -= weights[places.at(k, tap)] != 0;
+    }
+    return others == 0;
+}
+
 /// Whether the short form of a rule is exact for each channel of a layer of whole windows. Channels that only fill a
 /// panel have no codes.
 template <class Rule> bool sums_are_short(const PackedConv2d& packed) noexcept {
