@@ -118,6 +118,34 @@ TEST_CASE("a file that is written for a board has the golden runs of the host, a
     }
 }
 
+TEST_CASE("a weight behind the depth of a column is refused, because tiles of windows multiply it") {
+    const Programs made(scalar(), oracle::tflite_double());
+    index_t refused = 0;
+    for (const char* const backend : {"dsp", "helium"}) {
+        const kernels::KernelTable board = describe_kernels(scalar(), backend);
+        const auto program = pack_program(made.all.program(), scalar(), board);
+        for (const runtime::Instruction& i : program->program().instructions) {
+            if (i.params.kind != kernels::ParamKind::conv) continue;
+            const auto& packed = i.params_as<kernels::ConvParams>().packed;
+            if (packed.is_depthwise || packed.weight_dtype != DType::int8 || packed.input_dtype != DType::int8)
+                continue;
+            const index_t size = packed.groups * packed.group_weights();
+            auto* const weights = const_cast<std::int8_t*>(static_cast<const std::int8_t*>(packed.weights));
+            index_t behind = 0;
+            for (index_t at = 0; at < size; ++at) {
+                if (weights[at] != 0) continue;
+                weights[at] = 1;
+                const Status status = runtime::check_program(program->program(), board);
+                behind += status.code == StatusCode::corrupt && status.field == Field::weight;
+                weights[at] = 0;
+            }
+            CHECK(behind == size - packed.out_channels * packed.taps() * packed.group_inputs());
+            refused += behind;
+        }
+    }
+    CHECK(refused > 0);
+}
+
 TEST_CASE("what is packed for another machine is not run, and says so") {
     const Programs made(scalar(), oracle::tflite_double());
     const kernels::KernelTable board = describe_kernels(scalar(), "dsp");
