@@ -76,6 +76,7 @@ constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noex
     return {.op = op,
             .reads_nchw = any_layout,
             .writes_rows = any_layout,
+            .codes = CodesFollow::ends,
             .check = &check_move,
             .run = &run_move,
             .has_kernel = &detail::has_dtype<&KernelTable::move>,
@@ -87,6 +88,7 @@ inline constexpr ProgramOperator permute_operator = move_operator(OpKind::permut
 inline constexpr ProgramOperator reshape_operator = move_operator(OpKind::reshape, true);
 
 inline constexpr ProgramOperator pad_operator{.op = OpKind::pad,
+                                              .codes = CodesFollow::ends,
                                               .check = &check_pad,
                                               .run = &run_pad,
                                               .has_kernel = &detail::has_dtype<&KernelTable::pad>,

@@ -85,6 +85,15 @@ struct OperatorCall {
     }
 };
 
+/// How the bounds of an operator's output codes follow from those of its operands, channel by channel.
+enum class CodesFollow : std::uint8_t {
+    range,        // they do not: any code in the range of the output
+    ends,         // no output code falls while an operand's code grows
+    corners,      // while one operand's code grows, an output code only grows or only falls
+    each_code,    // an output code is a function of one operand's code
+    weighted_sum  // of a layer, which has weights
+};
+
 /// Types of an operator, as the constraint tables name them.
 struct OperatorTypes {
     DType input, weight, output;
@@ -103,6 +112,7 @@ struct ProgramOperator {
     bool reads_given = false;            // its operand may lie where a caller has it, at any address of its type
     bool takes_rows = false;             // all operands and the output are row_major, or none of them
     bool writes_rows = false;            // its output may be row_major
+    CodesFollow codes = CodesFollow::range;
     Status (*check)(const OperatorCall&) noexcept = nullptr;
     void (*run)(const OperatorCall&) = nullptr;
     /// Whether a table has the kernels for these types.
