@@ -10,6 +10,11 @@
 // The output of each of its instructions in a run.
 #include "intq/program/kept_outputs.hpp"
 
+// Without the channels that no output depends on, and what they were; copies for other kernels.
+#include "intq/program/constant_channels.hpp"
+#include "intq/program/dropped_channels.hpp"
+#include "intq/program/program_copy.hpp"
+
 // The kernels of a target on the best backend of this CPU.
 #include "intq/program/backends/best_table.hpp"
 #include "intq/program/float/best_backend.hpp"

@@ -43,117 +43,14 @@ std::shared_ptr<program::OwnedProgram> pack_program(const runtime::Program& prog
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(deploy)
 
-#    include <cstddef>
-#    include <cstring>
-#    include <span>
-#    include <utility>
-#    include <vector>
-
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/kernels/operators/conv.hpp"
-#    include "intq/kernels/operators/operator_table.hpp"
 #    include "intq/kernels/packing/packing_table.hpp"
-#    include "intq/kernels/packing/repack.hpp"
-#    include "intq/program/program_builder.hpp"
+#    include "intq/program/program_copy.hpp"
 #    include "intq/runtime/check.hpp"
-#    include "intq/runtime/program_file.hpp"
 
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
-
-namespace detail {
-
-/// Copies a program into storage of its own, with its layers packed for other kernels.
-class ProgramPacker {
-public:
-    ProgramPacker(const runtime::Program& program, const kernels::KernelTable& table, const kernels::KernelTable& to)
-        : program_(program),
-          context_{&table.packing},
-          to_(std::make_shared<kernels::KernelTable>(to)),
-          storage_(std::make_unique<program::ProgramStorage>()) {
-        storage_->params.push_back(to_);
-    }
-
-    std::shared_ptr<program::OwnedProgram> packed() {
-        const auto copy = [](auto& to, auto from) { to.assign(from.begin(), from.end()); };
-        copy(storage_->operands, program_.operands);
-        copy(storage_->inputs, program_.inputs);
-        copy(storage_->outputs, program_.outputs);
-        for (const runtime::ProgramTensor& tensor : program_.tensors) add(tensor);
-        for (const runtime::Instruction& instruction : program_.instructions) add(instruction);
-        return program::plan_program(std::move(storage_), program_.max_batch, *to_);
-    }
-
-private:
-    void add(runtime::ProgramTensor tensor) {
-        const QParams& q = tensor.qparams;
-        tensor.name = text(tensor.name);
-        if (q.is_per_channel()) {
-            std::vector<float>& scales = storage_->scales.emplace_back();
-            std::vector<std::int32_t>& zero_points = storage_->zero_points.emplace_back();
-            for (index_t channel = 0; channel < q.count(); ++channel) {
-                scales.push_back(q.scale(channel));
-                if (!q.is_symmetric()) zero_points.push_back(q.zero_point(channel));
-            }
-            tensor.qparams = QParams::per_channel(scales, zero_points, q.axis(), q.quant_min(), q.quant_max());
-        }
-        storage_->tensors.push_back(tensor);
-    }
-
-    void add(runtime::Instruction instruction) {
-        instruction.name = text(instruction.name);
-        instruction.type = text(instruction.type);
-        if (instruction.params.kind == kernels::ParamKind::conv)
-            instruction.params = repacked(instruction.params_as<kernels::ConvParams>());
-        else if (instruction.params.kind != kernels::ParamKind::none)
-            copy_params(instruction);
-        storage_->instructions.push_back(instruction);
-    }
-
-    kernels::InstructionParams repacked(const kernels::ConvParams& from) {
-        const kernels::PackedConv2d& packed = from.packed;
-        std::vector<std::byte> codes(static_cast<std::size_t>(packed.out_channels * packed.group_inputs() *
-                                                              packed.taps() * size_of(packed.weight_dtype)));
-        kernels::unpack_weights(packed, codes.data());
-        const Workspace memory = new_buffer(kernels::repacked_conv2d_size(to_->packing, packed));
-        auto params = std::make_shared<kernels::ConvParams>(from);
-        params->packed =
-            value_or_throw(kernels::repack_conv2d(to_->packing, packed, codes.data(), memory), "packing a layer");
-        storage_->params.push_back(params);
-        return params.get();
-    }
-
-    /// The structs as they are, and the memory that they point to.
-    void copy_params(runtime::Instruction& instruction) {
-        const kernels::ParamStruct& params = kernels::find_operator(instruction.op)->params;
-        const auto structs =
-            std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(instruction.params.size));
-        const auto* const from = static_cast<const std::byte*>(instruction.params.data);
-        const kernels::ParamVisitor visitor{this, &copy_memory, nullptr, kernels::ParamVisitor::Demands::nothing};
-        for (index_t at = 0; at < instruction.params.size; at += params.size)
-            throw_if_failed(params.visit(from + at, structs->data() + at, context_, visitor), instruction.name);
-        instruction.params.data = structs->data();
-        storage_->params.push_back(structs);
-    }
-    static void copy_memory(void* context, const kernels::ParamField& field) {
-        if (field.memory == nullptr || field.count == 0) return;
-        const index_t bytes = field.count * size_of(field.type);
-        const Workspace memory = static_cast<ProgramPacker*>(context)->new_buffer(bytes);
-        std::memcpy(memory.data, *field.memory, static_cast<std::size_t>(bytes));
-        *field.memory = memory.data;
-    }
-
-    const char* text(const char* given) { return storage_->names.emplace_back(given).c_str(); }
-    Workspace new_buffer(index_t size) { return storage_->buffers.emplace_back(size).workspace(); }
-
-    const runtime::Program& program_;
-    kernels::ParamContext context_;
-    std::shared_ptr<kernels::KernelTable> to_;
-    std::unique_ptr<program::ProgramStorage> storage_;
-};
-
-}  // namespace detail
 
 INTQ_INLINE kernels::KernelTable describe_kernels(const kernels::KernelTable& table, const std::string& backend) {
     const kernels::BackendPacking* const packing = kernels::find_packing(backend.c_str());
@@ -178,7 +75,17 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> pack_program(const runtime::P
         throw Error(std::string("a program of the target ") + table.policy().name +
                     " is not packed for kernels of the target " + to.policy().name);
     throw_if_failed(runtime::check_program(program, table), "the program to pack");
-    return detail::ProgramPacker(program, table, to).packed();
+    program::ProgramCopy copy(program, table, to);
+    program::ProgramStorage& storage = copy.storage();
+    const auto assign = [](auto& list, auto from) { list.assign(from.begin(), from.end()); };
+    assign(storage.operands, program.operands);
+    assign(storage.inputs, program.inputs);
+    assign(storage.outputs, program.outputs);
+    assign(storage.dropped, program.dropped);
+    for (const runtime::ProgramTensor& tensor : program.tensors) storage.tensors.push_back(copy.copy_of(tensor));
+    for (const runtime::Instruction& instruction : program.instructions)
+        storage.instructions.push_back(copy.copy_of(instruction));
+    return copy.finish();
 }
 
 }  // namespace INTQ_HOSTED_ABI

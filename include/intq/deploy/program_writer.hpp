@@ -260,6 +260,11 @@ INTQ_INLINE void put_tables(FileParts& parts, const runtime::Program& program, c
     for (const runtime::ProgramTensor& tensor : program.tensors) parts.tensor(tensor);
     const kernels::ParamContext context{&table.packing};
     for (const runtime::Instruction& instruction : program.instructions) parts.instruction(instruction, context);
+    parts.number(static_cast<std::int64_t>(program.dropped.size()));
+    for (const runtime::DroppedChannel& dropped : program.dropped)
+        for (const std::int64_t number : {std::int64_t{dropped.tensor}, std::int64_t{dropped.channel},
+                                          std::int64_t{dropped.code}, std::int64_t{dropped.is_constant}})
+            parts.number(number);
 }
 
 /// Repeats the runs, where the kernels run here: a board could not tell whether a difference is its own fault.

@@ -34,7 +34,8 @@ public:
     runtime::InstructionHook hook() noexcept { return {&keep, this}; }
 
     /// A tensor of the program, in the program's layout: codes or accumulators that carry their qparams, or real
-    /// values. Empty where no instruction wrote it in the run, and where it was not kept.
+    /// values. It has the channels that were dropped from the program too (with_dropped_channels()). Empty where no
+    /// instruction wrote it in the run, and where it was not kept.
     std::optional<Tensor> tensor(std::int32_t number) const;
 
 private:
@@ -60,6 +61,7 @@ private:
 #    include <cstring>
 
 #    include "intq/core/assert.hpp"
+#    include "intq/program/dropped_channels.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
@@ -96,7 +98,7 @@ INTQ_INLINE std::optional<Tensor> KeptOutputs::tensor(std::int32_t number) const
         Tensor result = kept.samples;
         const runtime::ProgramTensor& known = program_.tensor(number);
         if (known.dtype != DType::float32) result.set_qparams(OwnedQParams::of(known.qparams, known.dtype));
-        return result;
+        return with_dropped_channels(program_, number, result);
     }
     return std::nullopt;
 }

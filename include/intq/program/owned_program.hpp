@@ -46,6 +46,7 @@ struct ProgramStorage {
     std::vector<runtime::Instruction> instructions;
     std::vector<runtime::ProgramTensor> tensors;
     std::vector<std::int32_t> operands, inputs, outputs;
+    std::vector<runtime::DroppedChannel> dropped;
     std::deque<std::string> names;
     std::deque<std::vector<float>> scales;
     std::deque<std::vector<std::int32_t>> zero_points;

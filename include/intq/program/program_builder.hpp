@@ -236,6 +236,7 @@ INTQ_INLINE std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramSt
     program.operands = storage->operands;
     program.inputs = storage->inputs;
     program.outputs = storage->outputs;
+    program.dropped = storage->dropped;
     program.max_batch = max_batch;
     place_in_arena(program, storage->tensors, table);
     throw_if_failed(runtime::check_program(program, table), "the lowered program");

@@ -145,6 +145,30 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
     return {};
 }
 
+/// Each dropped channel is one of a tensor of codes with all its channels, by tensor and then by channel, and its code
+/// one of the tensor's type.
+inline Status check_dropped(const Program& program) noexcept {
+    index_t of_tensor = 0;
+    for (std::size_t i = 0; i < program.dropped.size(); ++i) {
+        const DroppedChannel& dropped = program.dropped[i];
+        const Status refused = corrupt(OpKind::program, Field::channels, dropped.tensor, dropped.channel);
+        if (!is_tensor(program, dropped.tensor)) return refused;
+        const ProgramTensor& tensor = program.tensor(dropped.tensor);
+        const DroppedChannel* const before = i == 0 ? nullptr : &program.dropped[i - 1];
+        const bool is_same = before != nullptr && before->tensor == dropped.tensor;
+        of_tensor = is_same ? of_tensor + 1 : 1;
+        const bool is_behind =
+            before == nullptr || before->tensor < dropped.tensor || (is_same && before->channel < dropped.channel);
+        const bool are_codes = tensor.dtype == DType::int8 || tensor.dtype == DType::int16;
+        if (!is_behind || !are_codes || tensor.shape.rank < 2 || dropped.channel < 0 ||
+            !are_codes_of(tensor.dtype, dropped.code, dropped.code))
+            return refused;
+        // With as many kept channels before it as there are, it is the last one.
+        if (dropped.channel >= tensor.shape[tensor.channel_axis()] + of_tensor) return refused;
+    }
+    return {};
+}
+
 }  // namespace detail
 
 /// Checks a program against the kernels that will run it.
@@ -174,6 +198,7 @@ inline Status check_program(const Program& program, const kernels::KernelTable& 
             return kernels::corrupt(OpKind::program, Field::output, index, program.tensor(index).given_input());
     for (const Instruction& instruction : program.instructions)
         if (const Status status = detail::check_instruction(program, table, instruction); !status) return status;
+    if (const Status status = detail::check_dropped(program); !status) return status;
     return check_data_flow(program, table);
 }
 

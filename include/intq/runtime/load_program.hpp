@@ -76,6 +76,7 @@ public:
             if (const Status status = read_instruction(instruction); !status) return status;
             place(instruction_table, i, instruction);
         }
+        program.dropped = dropped_channels();
         read_golden(loaded.golden, static_cast<index_t>(instructions));
         if (const Status status = verdict(); !status) return status;
         if (!numbers_.is_at_end()) return corrupt_file(Field::file);
@@ -162,6 +163,19 @@ private:
         if (scales == nullptr) return tensor;
         tensor.qparams = QParams::per_channel({scales, static_cast<std::size_t>(count)}, {}, axis, lowest, highest);
         return tensor;
+    }
+
+    /// Each takes four numbers.
+    std::span<const DroppedChannel> dropped_channels() noexcept {
+        const std::int64_t count = numbers_.number(0, static_cast<std::int64_t>(parts_.numbers.size() / 4));
+        auto* const list = memory_.take<DroppedChannel>(static_cast<index_t>(count));
+        for (std::int64_t i = 0; i < count && !numbers_.has_failed(); ++i) {
+            const auto tensor = number<std::int32_t>(0), channel = number<std::int32_t>(0),
+                       code = number<std::int32_t>(INT16_MIN, INT16_MAX);
+            place(list, i, DroppedChannel{tensor, channel, code, number<std::uint8_t>(0, 1) != 0});
+        }
+        return list == nullptr ? std::span<const DroppedChannel>{}
+                               : std::span<const DroppedChannel>{list, static_cast<std::size_t>(count)};
     }
 
     static bool is_same_text(const char* a, const char* b) noexcept {

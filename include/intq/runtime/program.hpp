@@ -33,6 +33,15 @@ struct Instruction {
     }
 };
 
+/// A channel that a program no longer has: its code never changes, or nobody reads it (docs/constant_channels.md).
+struct DroppedChannel {
+    std::int32_t tensor = 0;   // index of a ProgramTensor
+    std::int32_t channel = 0;  // of the tensor with all its channels
+    std::int32_t code = 0;     // of each of its elements; of a channel that nobody reads the tensor's zero point
+    bool is_constant = true;   // else nobody reads it
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const DroppedChannel&, const DroppedChannel&) = default;
+};
+
 /// A lowered model. Immutable while it runs, so any number of threads may run it, each in its own arena.
 struct Program {
     std::span<const Instruction> instructions{};
@@ -44,6 +53,7 @@ struct Program {
     index_t workspace_size = 0;
     index_t arena_size = 0;  // bytes that a run needs, at buffer_alignment
     index_t max_batch = 1;
+    std::span<const DroppedChannel> dropped{};  // by tensor, then by channel; a run does not read it
 
     INTQ_ALWAYS_INLINE constexpr std::span<const std::int32_t> operands_of(
         const Instruction& instruction) const noexcept {

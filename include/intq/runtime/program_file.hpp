@@ -21,7 +21,7 @@ inline namespace INTQ_CORE_ABI {
 
 /// First bytes of a program file. The first is not text; the line ends reveal a transfer that changed them.
 inline constexpr std::array<unsigned char, 8> program_file_magic{0x89, 'I', 'N', 'T', 'Q', '\r', '\n', 0x1a};
-inline constexpr std::uint32_t program_file_version = 4;
+inline constexpr std::uint32_t program_file_version = 5;
 
 /// The first bytes of a program file, all numbers little-endian.
 struct ProgramFileHeader {
@@ -97,15 +97,17 @@ INTQ_ALWAYS_INLINE constexpr std::array<std::int64_t, 17> policy_numbers(const a
 }
 
 /// The order of packed weights as numbers: programs for tables of equal numbers have the same constants.
-INTQ_ALWAYS_INLINE constexpr std::array<std::int64_t, 25> packing_numbers(const kernels::PackingRules& rules) noexcept {
-    std::array<std::int64_t, 25> result{};
+INTQ_ALWAYS_INLINE constexpr std::array<std::int64_t, 35> packing_numbers(const kernels::PackingRules& rules) noexcept {
+    std::array<std::int64_t, 35> result{};
     std::size_t at = 0;
-    for (const simd::Packing* const p : {&rules.int8_packing, &rules.int16_packing, &rules.wide_packing})
+    for (const simd::Packing* const p :
+         {&rules.int8_packing, &rules.int16_packing, &rules.wide_packing, &rules.int16x8_packing})
         for (const std::int64_t number :
              {std::int64_t{p->columns}, std::int64_t{p->depth}, static_cast<std::int64_t>(p->staging),
               std::int64_t{p->step}, static_cast<std::int64_t>(p->splits)})
             result[at++] = number;
-    for (const simd::DepthwisePacking* const p : {&rules.depthwise_int8_packing, &rules.depthwise_int16_packing})
+    for (const simd::DepthwisePacking* const p :
+         {&rules.depthwise_int8_packing, &rules.depthwise_int16_packing, &rules.depthwise_int16x8_packing})
         for (const std::int64_t number : {std::int64_t{p->columns}, std::int64_t{p->step}, std::int64_t{p->run},
                                           std::int64_t{p->depth}, static_cast<std::int64_t>(p->staging)})
             result[at++] = number;

@@ -14,6 +14,7 @@
 #include "intq/interop/tflite/internal/read/model.hpp"
 #include "intq/interop/tflite/read/limits.hpp"
 #include "intq/kernels/table/rows.hpp"
+#include "intq/program/constant_channels.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -41,9 +42,14 @@ struct ImportOptions {
     /// then relies on them. Each run compares the codes, and ends in an Error that names the tensor where one is out of
     /// bounds. Bounds contain 0 and the zero point.
     StatedBounds bounds{};
+    /// keep for a program whose tensors are compared with those of another one.
+    program::ConstantChannels constant_channels = program::ConstantChannels::drop;
 };
 
 /// Makes a program of a model whose activations are int8 or int16 codes, with the multipliers that TFLite derives.
+///
+/// Channels that no output depends on are left out, and so are operators that would copy their input
+/// (drop_constant_channels()); program::dropped_work() says what that saved.
 ///
 /// Instructions are named after the tensors that they write. The batch of the program is the first extent of the
 /// model's inputs. An input of real numbers must be read by one QUANTIZE; the program takes its codes.
@@ -125,7 +131,9 @@ INTQ_INLINE std::string describe_operator(const Model& model, const FileOperator
 class ProgramImporter {
 public:
     ProgramImporter(const Model& model, const kernels::KernelTable& table, const ImportOptions& options)
-        : model_(model), state_(model, options.limits, options.bounds, table, batch_of(model)) {
+        : model_(model),
+          state_(model, options.limits, options.bounds, table, batch_of(model)),
+          constant_channels_(options.constant_channels) {
         if (!arith::takes_multipliers(table.policy().requantize))
             throw Error(std::string("a TFLite model needs kernels of the tflite family, given kernels for ") +
                         table.policy().name);
@@ -147,6 +155,8 @@ public:
         std::vector<std::int32_t> outputs;
         for (const std::int32_t index : model_.outputs) outputs.push_back(add_output(index));
         result_.program = state_.builder.finish(std::move(outputs));
+        if (constant_channels_ == program::ConstantChannels::drop)
+            result_.program = program::drop_constant_channels(result_.program).program;
         return std::move(result_);
     }
 
@@ -283,6 +293,7 @@ private:
 
     const Model& model_;
     ProgramState state_;
+    program::ConstantChannels constant_channels_;
     ImportedProgram result_;
     std::vector<const FileOperator*> quantizers_;
 };

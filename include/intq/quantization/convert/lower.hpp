@@ -15,6 +15,7 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/nn/model/value.hpp"
+#include "intq/program/constant_channels.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/operators/image_input.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
@@ -66,6 +67,8 @@ private:
 struct LoweringOptions {
     index_t max_batch = 1;                   // images that one run of the program holds
     std::vector<ImageInput> image_inputs{};  // inputs that the program takes as pixels
+    /// keep for a program whose tensors are looked at, such as one that is compared layer by layer.
+    program::ConstantChannels constant_channels = program::ConstantChannels::drop;
 };
 
 /// Lowers a converted model.
@@ -73,6 +76,9 @@ struct LoweringOptions {
 /// Instructions have the qualified names and types of the modules that they come from. A linear layer behind a flatten
 /// reads the image itself. Throws for an operator that stays in float anywhere but at the end, naming it; for anything
 /// that the target or a kernel refuses, with the layer's name; and as find_image_inputs() does.
+///
+/// Channels that no output depends on are left out, and so are operators that would copy their input
+/// (drop_constant_channels()); program::dropped_work() says what that saved.
 ///
 /// @param table  kernels of the target that the model was converted for, on the backend that is to run
 LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, const LoweringOptions& options);
@@ -197,7 +203,12 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
     }
     for (std::size_t i = 0; i < quantized.tensors.size(); ++i)
         tensors.push_back(lowering.written(static_cast<int>(i)).value_or(-1));
-    return lowering.builder().finish(std::move(results));
+    std::shared_ptr<program::OwnedProgram> whole = lowering.builder().finish(std::move(results));
+    if (options.constant_channels == program::ConstantChannels::keep) return whole;
+    program::DroppedProgram left = program::drop_constant_channels(whole);
+    for (std::int32_t& tensor : tensors)
+        if (tensor >= 0) tensor = left.tensors[static_cast<std::size_t>(tensor)];
+    return std::move(left.program);
 }
 
 }  // namespace detail
