@@ -180,6 +180,7 @@ struct ProgramChoice {
     std::string target{};               // of a TFLite model; empty: litert
     intq::index_t batch = 1;            // of an ONNX model
     std::vector<std::string> bounds{};  // of codes of a TFLite model: NAME=LOWEST:HIGHEST
+    intq::program::ConstantChannels constant_channels = intq::program::ConstantChannels::drop;
 };
 /// Throws for a program whose self test fails: it computes something else than where it was made.
 void require_self_test(const std::string& path, const ProgramFile& file);
@@ -246,6 +247,8 @@ public:
     /// @param title  the line above, for people
     void table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
                const std::string& title = {});
+    /// What a program leaves out; nothing where no channel was dropped.
+    void dropped(const intq::runtime::Program& program);
     /// The constants of a program by kind, and their sum.
     void flash(const intq::runtime::Program& program, const intq::kernels::KernelTable& table);
     /// What became of the improvements.

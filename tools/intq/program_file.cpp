@@ -238,9 +238,10 @@ ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) 
         const interop::tflite::ImportOptions options{.limits = {.tensor_bytes = (index_t{48} << 20) + 256 * bytes,
                                                                 .total_bytes = (index_t{64} << 20) + 256 * bytes,
                                                                 .copied_bytes = index_t{96} << 20},
-                                                     .bounds = bounds_of(choice.bounds)};
+                                                     .bounds = bounds_of(choice.bounds),
+                                                     .constant_channels = choice.constant_channels};
         const interop::tflite::ImportedProgram imported = interop::tflite::import_file(path, table, options);
-        ProgramFile file{LoweredModel(imported.program, nullptr), {}, &table};
+        ProgramFile file{LoweredModel(imported.program, nullptr, imported.whole), {}, &table};
         for (const interop::tflite::ProgramEnd& output : imported.outputs) file.names_of_outputs.push_back(output.name);
         return file;
     }
@@ -252,7 +253,7 @@ ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) 
     const QuantizedGraph quantized = interop::onnx::import_quantized_file(path);
     try {
         require_proportion(path, quantized, choice.batch);
-        ProgramFile file{lower(quantized, table, choice.batch), {}, &table};
+        ProgramFile file{lower(quantized, table, {choice.batch, {}, choice.constant_channels}), {}, &table};
         for (const auto& output : interop::onnx::read_model(path).graph.outputs)
             file.names_of_outputs.push_back(output.name);
         return file;

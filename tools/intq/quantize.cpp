@@ -20,6 +20,13 @@ using intq::Tensor;
 /// Samples in one run of what is measured.
 constexpr index_t measured_batch = 16;
 
+constexpr const char* keep_channels_option = "--keep-constant-channels";
+
+void add_keep_channels(CLI::App& command, bool& keeps) {
+    command.add_flag(keep_channels_option, keeps,
+                     "leave channels in that no output depends on, for whoever compares every layer");
+}
+
 // --- quantize -------------------------------------------------------------------------------------------------------
 
 struct Options {
@@ -31,8 +38,12 @@ struct Options {
     std::optional<double> least_sqnr;
     int batch = 1, golden = 1;
     std::string image_layout;  // "chw", "hwc"; empty: the program takes real numbers
-    bool is_portable = false, is_json = false;
+    bool is_portable = false, is_json = false, keeps_constant_channels = false;
 
+    LoweringOptions lowering() const {
+        return {batch, image_inputs(),
+                keeps_constant_channels ? program::ConstantChannels::keep : program::ConstantChannels::drop};
+    }
     std::vector<ImageInput> image_inputs() const {
         if (image_layout.empty()) return {};
         return {{"", data.normalize.mean, data.normalize.deviation,
@@ -91,7 +102,7 @@ void report_sqnr(const Options& options, Report& report, const std::vector<std::
 void write_lowered(const Options& options, const QuantizedGraph& quantized, const Samples& samples,
                    const std::vector<std::string>& names, const std::vector<Tensor>& expected, Report& report) {
     const kernels::KernelTable& table = options.table();
-    const LoweredModel lowered = lower(quantized, table, {options.batch, options.image_inputs()});
+    const LoweredModel lowered = lower(quantized, table, options.lowering());
     if (lowered.tail() != nullptr)
         throw Error(options.model,
                     "its last operators stay in float, and a program holds integers alone; `intq check` names those "
@@ -105,6 +116,7 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     const deploy::MemoryReport memory = deploy::memory_report(written.program, packed->table());
     report.text("packed for", backend);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
+    report.dropped(program);
     report.flash(program, packed->table());
     report_inputs(options.emit, written.program, report);
     report.count("arena", memory.arena, "bytes");
@@ -161,8 +173,8 @@ int quantize(const Options& options) {
 void resolve(Options& options, const CLI::App& command) {
     options.emit.resolve(command);
     if (options.emit.is("onnx"))
-        for (const char* option :
-             {"--backend", "--cpu", "--portable", "--batch", "--golden", "--memory-svg", "--image-input"})
+        for (const char* option : {"--backend", "--cpu", "--portable", "--batch", "--golden", "--memory-svg",
+                                   "--image-input", keep_channels_option})
             if (command.count(option) > 0) throw CLI::ValidationError(option, "an ONNX model holds no program");
     if (options.emit.is("header") && options.batch != 1)
         throw CLI::ValidationError("--batch", "a header is generated for one sample at a time");
@@ -179,7 +191,7 @@ struct CodegenOptions {
     EmitOptions emit;
     DataOptions data;
     int golden = 1;
-    bool is_json = false;
+    bool is_json = false, keeps_constant_channels = false;
 };
 
 int codegen(const CodegenOptions& options) {
@@ -190,7 +202,12 @@ int codegen(const CodegenOptions& options) {
     // A file is packed for one backend; a model is lowered for the kernels that are asked for, where they run here.
     const bool is_file = is_program_file(options.program);
     const ProgramFile file = read_runnable(
-        options.program, {is_file || !runs_here(backend) ? "" : backend, options.target, 1, options.bounds});
+        options.program,
+        {is_file || !runs_here(backend) ? "" : backend, options.target, 1, options.bounds,
+         options.keeps_constant_channels ? program::ConstantChannels::keep : program::ConstantChannels::drop});
+    if (is_file && options.keeps_constant_channels)
+        throw Error(options.program, std::string(keep_channels_option) +
+                                         " is for models; a program file has the channels that were left in it");
     if (is_file) require_self_test(options.program, file);
     const program::OwnedProgram& program = file.lowered.program();
     const auto packed = packed_for(file.lowered.shared_program(), backend);
@@ -214,6 +231,7 @@ int codegen(const CodegenOptions& options) {
     report.text("target", file.table->policy().name);
     report.text("packed for", backend);
     const deploy::HeaderProgram written = program_of_output(options.emit, packed->program(), packed->table(), golden);
+    report.dropped(packed->program());
     report_inputs(options.emit, written.program, report);
     report.count("arena", written.program.arena_size, "bytes");
     report.count("golden runs", golden.count);
@@ -250,10 +268,11 @@ void add_quantize(CLI::App& app, Action& action) {
                      "hwc for pixels with their channels")
         ->check(CLI::IsMember({"chw", "hwc"}))
         ->option_text("LAYOUT");
+    add_keep_channels(*command, options->keeps_constant_channels);
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(
-        *command, "Output",
-        {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--cpu", "--memory-svg", "--image-input"});
+    group_options(*command, "Output",
+                  {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--cpu", "--memory-svg",
+                   "--image-input", keep_channels_option});
     add_examples(*command,
                  {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
                   "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",
@@ -278,8 +297,9 @@ void add_codegen(CLI::App& app, Action& action) {
         ->check(CLI::Range(0, 1024))
         ->needs(command->get_option("--data"))
         ->option_text("COUNT");
+    add_keep_channels(*command, options->keeps_constant_channels);
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output", {"--backend", "--cpu", "--golden", "--target", "--bounds"});
+    group_options(*command, "Output", {"--backend", "--cpu", "--golden", "--target", "--bounds", keep_channels_option});
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
                             "intq codegen model.intq --cpu cortex-m4 --single-file -o model.hpp",
                             "intq codegen model.tflite --target tflite -o model.hpp"});

@@ -279,9 +279,9 @@ Rows compare_layers(const Configuration& configuration, const graph::GraphModule
     const FloatLayers expected = layers_of(*fused, images);
     const auto lowered = quantization::lower(quantize_for(configuration, model, data.calibration),
                                              *configuration.kernels, images.extent(0));
-    const runtime::Program& program = lowered.program().program();
+    const runtime::Program& program = lowered.whole_program().program();
     intq::program::KeptOutputs kept(program, images.extent(0));
-    lowered.program().run(images, serial, kept.hook());
+    lowered.whole_program().run(images, serial, kept.hook());
     std::set<std::string> names;
     for (const runtime::Instruction& instruction : program.instructions) names.insert(instruction.name);
     for (const runtime::Instruction& instruction : program.instructions) {

@@ -35,6 +35,9 @@ struct DroppedWork {
 
 DroppedWork dropped_work(const runtime::Program& program);
 
+/// The codes of a layer's constant channels, "-128 3".
+std::string codes_text(const DroppedOfLayer& layer);
+
 /// A sentence on the work, and a table with a row for each layer; "" where nothing was dropped.
 std::string to_string(const DroppedWork& work);
 
@@ -126,6 +129,12 @@ INTQ_INLINE DroppedWork dropped_work(const runtime::Program& program) {
     return work;
 }
 
+INTQ_INLINE std::string codes_text(const DroppedOfLayer& layer) {
+    std::string text;
+    for (const std::int32_t code : layer.codes) text += (text.empty() ? "" : " ") + std::to_string(code);
+    return text;
+}
+
 INTQ_INLINE std::string to_string(const DroppedWork& work) {
     if (work.layers.empty()) return {};
     using io::Align;
@@ -135,12 +144,9 @@ INTQ_INLINE std::string to_string(const DroppedWork& work) {
                          {"constant", Align::right},
                          {"unread", Align::right},
                          {"codes"}});
-    for (const DroppedOfLayer& layer : work.layers) {
-        std::string codes;
-        for (const std::int32_t code : layer.codes) codes += (codes.empty() ? "" : " ") + std::to_string(code);
+    for (const DroppedOfLayer& layer : work.layers)
         table.add_row({layer.name, layer.type, std::to_string(layer.channels), std::to_string(layer.constant),
-                       std::to_string(layer.unread), codes});
-    }
+                       std::to_string(layer.unread), codes_text(layer)});
     return "channels that no output depends on are left out: " + std::to_string(work.multiplications) + " of " +
            std::to_string(work.whole_multiplications) + " multiplications are left (" +
            detail::percent(work.multiplications, work.whole_multiplications) + "), " +

@@ -32,6 +32,8 @@ struct ProgramEnd {
 
 struct ImportedProgram {
     std::shared_ptr<program::OwnedProgram> program;
+    /// With all channels and operators, for whoever looks at every layer: `program` where nothing was dropped from it.
+    std::shared_ptr<program::OwnedProgram> whole;
     std::vector<ProgramEnd> inputs, outputs;
 };
 
@@ -154,9 +156,9 @@ public:
         check_bounds([&](std::string_view name) { return state_.stated.count(name) != 0; });
         std::vector<std::int32_t> outputs;
         for (const std::int32_t index : model_.outputs) outputs.push_back(add_output(index));
-        result_.program = state_.builder.finish(std::move(outputs));
+        result_.program = result_.whole = state_.builder.finish(std::move(outputs));
         if (constant_channels_ == program::ConstantChannels::drop)
-            result_.program = program::drop_constant_channels(result_.program).program;
+            result_.program = program::drop_constant_channels(result_.whole).program;
         return std::move(result_);
     }
 

@@ -291,7 +291,8 @@ INTQ_INLINE ConvertedModel::ConvertedModel(const quantization::QuantizedGraph& q
 
 INTQ_INLINE ConvertedModel::ConvertedModel(const quantization::QuantizedGraph& quantized,
                                            const quantization::LoweredModel& lowered)
-    : ConvertedModel(std::make_shared<quantization::QuantizedGraph>(quantized), lowered.program().table(), lowered) {
+    : ConvertedModel(std::make_shared<quantization::QuantizedGraph>(quantized), lowered.whole_program().table(),
+                     lowered) {
     if (!lowered.is_made_of(quantized))
         throw Error(
             "ConvertedModel: the lowered model was made of another one; give what lower() made of this "
@@ -305,7 +306,7 @@ INTQ_INLINE const kernels::KernelTable& table_of(const quantization::QuantizedMo
         throw Error(
             "ConvertedModel: the QuantizedModel was made of a program alone; give what convert_fx(prepared, kernels) "
             "made");
-    return model.lowered() != nullptr ? model.lowered()->program().table() : model.hybrid()->table();
+    return model.lowered() != nullptr ? model.lowered()->whole_program().table() : model.hybrid()->table();
 }
 
 }  // namespace detail
@@ -318,10 +319,10 @@ INTQ_INLINE void ConvertedModel::run_program(std::span<const nn::Value> inputs) 
     std::vector<Tensor> tensors;
     for (const nn::Value& input : inputs) tensors.push_back(input.tensor());
     if (tensors.empty() || tensors[0].rank() == 0) return;
-    const runtime::Program& program = lowered_->program().program();
+    const runtime::Program& program = lowered_->whole_program().program();
     const std::vector<std::int32_t>& wanted = lowered_->program_tensors();
     program::KeptOutputs kept(program, tensors[0].extent(0), wanted);
-    lowered_->program().run(tensors, serial, kept.hook());
+    lowered_->whole_program().run(tensors, serial, kept.hook());
     for (const graph::Node* node : graph().nodes()) {
         auto* step = const_cast<ConvertedStep*>(step_of(*node, *this));
         if (step == nullptr) continue;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "intq/kernels/table/rows.hpp"
+#include "intq/program/dropped_channels.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
@@ -31,20 +32,22 @@ struct ExplainedStep {
 struct Explanation {
     std::string target, backend;
     std::vector<ExplainedStep> steps;
+    program::DroppedWork dropped{};  // what lower() leaves out; empty of a model that is no single program
 
     bool has_fallback() const;
     /// Strict: throws the Error that lists every fallback with its reason.
     void check_strict() const;
 };
 
-/// Each step with its types, kernel and backend. Steps in float carry the reasons that prepare recorded.
+/// Each step with its types, kernel and backend, and the channels that the program does without. Steps in float carry
+/// the reasons that prepare recorded.
 ///
 /// @param table   kernels of the target that the model was converted for, on the backend that is to run
 /// @param report  of the prepared model; without it the reasons of fallbacks are general
 Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
                     const PrepareReport* report = nullptr);
 
-/// A table, one row per step.
+/// A table, one row per step; behind it one of the layers that lose channels.
 std::string to_string(const Explanation& explanation);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -59,6 +62,7 @@ std::string to_string(const Explanation& explanation);
 #    include "intq/io/text_table.hpp"
 #    include "intq/kernels/operators/conv.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
+#    include "intq/quantization/convert/lower.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
@@ -123,7 +127,7 @@ INTQ_INLINE std::string dtypes_of(const QuantizedGraph& quantized, const Quantiz
 
 INTQ_INLINE Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
                                 const PrepareReport* report) {
-    Explanation result{quantized.target.name, table.backend, {}};
+    Explanation result{quantized.target.name, table.backend, {}, {}};
     for (const QuantizedNode& node : quantized.nodes) {
         ExplainedStep step{node.name, node.module, node.type, detail::dtypes_of(quantized, node), "", "", "", false};
         if (node.as<FloatStep>() != nullptr) {
@@ -154,6 +158,10 @@ INTQ_INLINE Explanation explain(const QuantizedGraph& quantized, const kernels::
         }
         result.steps.push_back(std::move(step));
     }
+    try {
+        result.dropped = program::dropped_work(lower(quantized, table).program().program());
+    } catch (const Error&) {  // the steps say why
+    }
     return result;
 }
 
@@ -171,7 +179,7 @@ INTQ_INLINE std::string to_string(const Explanation& explanation) {
     for (const ExplainedStep& step : explanation.steps)
         table.add_row({step.node, step.type, step.dtypes, step.kernel, step.backend, step.reason});
     return "target " + explanation.target + ", backend " + explanation.backend + "\n" +
-           table.str(io::TableStyle::simple);
+           table.str(io::TableStyle::simple) + to_string(explanation.dropped);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -31,11 +31,16 @@ inline namespace INTQ_HOSTED_ABI {
 class LoweredModel {
 public:
     /// A program without the converted model that it was made from.
-    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail);
+    ///
+    /// @param whole  see whole_program(); null: the program
+    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail,
+                 std::shared_ptr<program::OwnedProgram> whole = nullptr);
+    /// @param whole      see whole_program()
     /// @param quantized  the converted model; not kept
     /// @param tensors    see program_tensors()
-    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail,
-                 const QuantizedGraph& quantized, std::vector<std::int32_t> tensors);
+    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<program::OwnedProgram> whole,
+                 std::shared_ptr<graph::GraphModule> tail, const QuantizedGraph& quantized,
+                 std::vector<std::int32_t> tensors);
 
     /// @param inputs  float32, or uint8 for pixels, one for each input of the model, (N, …) with the same N
     /// @param hook    called after every instruction of every batch
@@ -49,16 +54,19 @@ public:
 
     const program::OwnedProgram& program() const noexcept { return *program_; }
     std::shared_ptr<program::OwnedProgram> shared_program() const noexcept { return program_; }
+    /// The program with all its channels and operators, for whoever looks at the values of every layer: program() where
+    /// nothing was dropped from it. Both compute the same outputs.
+    const program::OwnedProgram& whole_program() const noexcept { return *whole_; }
     /// Null if the program computes the model's output.
     const std::shared_ptr<graph::GraphModule>& tail() const noexcept { return tail_; }
-    /// For each tensor of the converted model the tensor of the program that holds its values; -1 for one that no
+    /// For each tensor of the converted model the tensor of whole_program() that holds its values; -1 for one that no
     /// instruction writes, because its readers find the codes where they are.
     const std::vector<std::int32_t>& program_tensors() const noexcept { return tensors_; }
     /// Whether lower() made this of the converted model, or of a copy of it.
     bool is_made_of(const QuantizedGraph& quantized) const;
 
 private:
-    std::shared_ptr<program::OwnedProgram> program_;
+    std::shared_ptr<program::OwnedProgram> program_, whole_;
     std::shared_ptr<graph::GraphModule> tail_;
     std::vector<std::weak_ptr<const Step>> steps_;  // of the converted model, which copies of it share
     std::vector<std::int32_t> tensors_;
@@ -67,7 +75,7 @@ private:
 struct LoweringOptions {
     index_t max_batch = 1;                   // images that one run of the program holds
     std::vector<ImageInput> image_inputs{};  // inputs that the program takes as pixels
-    /// keep for a program whose tensors are looked at, such as one that is compared layer by layer.
+    /// drop keeps the whole program beside the smaller one, where they differ; see LoweredModel::whole_program().
     program::ConstantChannels constant_channels = program::ConstantChannels::drop;
 };
 
@@ -113,13 +121,15 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> program,
-                                       std::shared_ptr<graph::GraphModule> tail)
-    : program_(std::move(program)), tail_(std::move(tail)) {}
+                                       std::shared_ptr<graph::GraphModule> tail,
+                                       std::shared_ptr<program::OwnedProgram> whole)
+    : program_(std::move(program)), whole_(whole != nullptr ? std::move(whole) : program_), tail_(std::move(tail)) {}
 
 INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> program,
+                                       std::shared_ptr<program::OwnedProgram> whole,
                                        std::shared_ptr<graph::GraphModule> tail, const QuantizedGraph& quantized,
                                        std::vector<std::int32_t> tensors)
-    : program_(std::move(program)), tail_(std::move(tail)), tensors_(std::move(tensors)) {
+    : program_(std::move(program)), whole_(std::move(whole)), tail_(std::move(tail)), tensors_(std::move(tensors)) {
     for (const QuantizedNode& node : quantized.nodes) steps_.emplace_back(node.step);
 }
 
@@ -203,12 +213,7 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
     }
     for (std::size_t i = 0; i < quantized.tensors.size(); ++i)
         tensors.push_back(lowering.written(static_cast<int>(i)).value_or(-1));
-    std::shared_ptr<program::OwnedProgram> whole = lowering.builder().finish(std::move(results));
-    if (options.constant_channels == program::ConstantChannels::keep) return whole;
-    program::DroppedProgram left = program::drop_constant_channels(whole);
-    for (std::int32_t& tensor : tensors)
-        if (tensor >= 0) tensor = left.tensors[static_cast<std::size_t>(tensor)];
-    return std::move(left.program);
+    return lowering.builder().finish(std::move(results));
 }
 
 }  // namespace detail
@@ -218,13 +223,16 @@ INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::K
     const QuantizedGraph tail = detail::split_tail(quantized);
     const std::vector<int>& outputs = tail.nodes.empty() ? quantized.outputs : tail.inputs;
     std::vector<std::int32_t> tensors;
-    std::shared_ptr<program::OwnedProgram> program;
+    std::shared_ptr<program::OwnedProgram> program, whole;
     try {
-        program = detail::lower_steps(quantized, table, options, outputs, tensors);
+        program = whole = detail::lower_steps(quantized, table, options, outputs, tensors);
+        if (options.constant_channels == program::ConstantChannels::drop)
+            program = program::drop_constant_channels(whole).program;
     } catch (const std::bad_alloc&) {
         throw Error("lower: there is no memory for a program of max_batch " + std::to_string(options.max_batch));
     }
-    return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail), quantized, std::move(tensors)};
+    return {std::move(program), std::move(whole), tail.nodes.empty() ? nullptr : make_reference(tail), quantized,
+            std::move(tensors)};
 }
 
 INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {

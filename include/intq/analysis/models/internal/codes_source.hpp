@@ -228,7 +228,7 @@ class ProgramRun : public ModelRun {
 public:
     ProgramRun(const ProgramSource& source, const std::vector<nn::Value>& inputs)
         : source_(source), inputs_(input_tensors(inputs)), kept_(program(), samples()) {
-        outputs_ = source.model().program().run(inputs_, serial, kept_.hook());
+        outputs_ = source.model().whole_program().run(inputs_, serial, kept_.hook());
         if (source.tail() != nullptr) tail_ = source.tail()->run({outputs_.front()});
     }
 
@@ -252,7 +252,7 @@ public:
     nn::Value output() override { return tail_ == nullptr ? value_of_outputs(outputs_) : tail_->output(); }
 
 private:
-    const runtime::Program& program() const { return source_.model().program().program(); }
+    const runtime::Program& program() const { return source_.model().whole_program().program(); }
 
     index_t samples() const {
         if (inputs_.empty() || inputs_.front().rank() == 0) throw Error("a program takes batches of samples");
@@ -280,7 +280,7 @@ private:
 };
 
 INTQ_INLINE ProgramSource::ProgramSource(const quantization::LoweredModel& model) : model_(model) {
-    const runtime::Program& program = model_.program().program();
+    const runtime::Program& program = model_.whole_program().program();
     std::map<std::string, std::size_t> last;
     for (std::size_t i = 0; i < program.instructions.size(); ++i) last[program.instructions[i].name] = i;
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
@@ -312,7 +312,7 @@ INTQ_INLINE std::unique_ptr<ModelRun> ProgramSource::run(std::vector<nn::Value> 
 
 INTQ_INLINE std::vector<std::string> ProgramSource::input_names() const {
     std::vector<std::string> names;
-    const runtime::Program& program = model_.program().program();
+    const runtime::Program& program = model_.whole_program().program();
     for (const std::int32_t input : program.inputs) names.emplace_back(program.tensor(input).name);
     return names;
 }
