@@ -57,6 +57,7 @@ DroppedProgram drop_constant_channels(const std::shared_ptr<OwnedProgram>& progr
 #    include <utility>
 
 #    include "intq/kernels/operators/conv.hpp"
+#    include "intq/kernels/operators/operator_table.hpp"
 #    include "intq/kernels/packing/read_packed.hpp"
 #    include "intq/program/internal/kept_channels.hpp"
 #    include "intq/program/program_copy.hpp"
@@ -120,8 +121,7 @@ private:
 
     /// Notes an operator whose output is its operand.
     void find_copy(const runtime::Instruction& instruction) {
-        const bool may_be = instruction.op == OpKind::relu || instruction.op == OpKind::requantize ||
-                            instruction.op == OpKind::lookup_table;
+        const bool may_be = kernels::find_operator(instruction.op)->codes == kernels::CodesFollow::each_code;
         const std::int32_t y = instruction.output;
         if (!may_be || intervals(y).empty() ||
             std::find(program_.outputs.begin(), program_.outputs.end(), y) != program_.outputs.end())

@@ -77,6 +77,7 @@ constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noex
             .reads_nchw = any_layout,
             .writes_rows = any_layout,
             .codes = CodesFollow::ends,
+            .channels = op == OpKind::reshape ? ChannelsFollow::copied : ChannelsFollow::none,
             .check = &check_move,
             .run = &run_move,
             .has_kernel = &detail::has_dtype<&KernelTable::move>,
@@ -89,6 +90,7 @@ inline constexpr ProgramOperator reshape_operator = move_operator(OpKind::reshap
 
 inline constexpr ProgramOperator pad_operator{.op = OpKind::pad,
                                               .codes = CodesFollow::ends,
+                                              .channels = ChannelsFollow::each,
                                               .check = &check_pad,
                                               .run = &run_pad,
                                               .has_kernel = &detail::has_dtype<&KernelTable::pad>,

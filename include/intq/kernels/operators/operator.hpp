@@ -94,6 +94,16 @@ enum class CodesFollow : std::uint8_t {
     weighted_sum  // of a layer, which has weights
 };
 
+/// How the channels of an operator's operands are its output's.
+enum class ChannelsFollow : std::uint8_t {
+    none,       // they are not: all of them are needed
+    each,       // channel c of each operand is channel c of the output; of other extents none
+    joined,     // as each, or the operands' channels follow each other
+    flattened,  // channel c is a block of channels of the output, a vector by planes
+    copied,     // the output is a copy, so that channel c is each channel of the output that is c modulo the operand's
+    weighted    // each output channel reads the operand's channels of its group, by weights; the fused add's as each
+};
+
 /// Types of an operator, as the constraint tables name them.
 struct OperatorTypes {
     DType input, weight, output;
@@ -113,6 +123,7 @@ struct ProgramOperator {
     bool takes_rows = false;             // all operands and the output are row_major, or none of them
     bool writes_rows = false;            // its output may be row_major
     CodesFollow codes = CodesFollow::range;
+    ChannelsFollow channels = ChannelsFollow::none;
     Status (*check)(const OperatorCall&) noexcept = nullptr;
     void (*run)(const OperatorCall&) = nullptr;
     /// Whether a table has the kernels for these types.

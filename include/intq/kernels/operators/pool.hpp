@@ -89,12 +89,14 @@ inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
 
 inline constexpr ProgramOperator max_pool2d_operator{.op = OpKind::max_pool2d,
                                                      .codes = CodesFollow::ends,
+                                                     .channels = ChannelsFollow::each,
                                                      .check = &check_pool,
                                                      .run = &run_pool,
                                                      .has_kernel = &has_pool<OpKind::max_pool2d>,
                                                      .params = param_struct<PoolParams>};
 inline constexpr ProgramOperator avg_pool2d_operator{.op = OpKind::avg_pool2d,
                                                      .codes = CodesFollow::ends,
+                                                     .channels = ChannelsFollow::each,
                                                      .check = &check_pool,
                                                      .run = &run_pool,
                                                      .has_kernel = &has_pool<OpKind::avg_pool2d>,

@@ -117,6 +117,7 @@ inline constexpr ProgramOperator layout_change_operator{.op = OpKind::layout_cha
                                                         .reads_given = true,
                                                         .writes_rows = true,
                                                         .codes = CodesFollow::ends,
+                                                        .channels = ChannelsFollow::flattened,
                                                         .check = &check_layout_change,
                                                         .run = &run_layout_change,
                                                         .has_kernel = &detail::needs_no_kernel};

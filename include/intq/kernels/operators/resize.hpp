@@ -97,6 +97,7 @@ inline void run_interpolate(const OperatorCall& call) INTQ_NOEXCEPT {
 
 inline constexpr ProgramOperator interpolate_operator{.op = OpKind::interpolate,
                                                       .codes = CodesFollow::ends,
+                                                      .channels = ChannelsFollow::each,
                                                       .check = &check_interpolate,
                                                       .run = &run_interpolate,
                                                       .has_kernel = &detail::has_dtype<&KernelTable::interpolate>,

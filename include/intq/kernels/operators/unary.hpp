@@ -73,6 +73,7 @@ inline void run_look_up(const OperatorCall& call) INTQ_NOEXCEPT {
 inline constexpr ProgramOperator lookup_table_operator{.op = OpKind::lookup_table,
                                                        .may_run_in_place = true,
                                                        .codes = CodesFollow::each_code,
+                                                       .channels = ChannelsFollow::each,
                                                        .check = &check_look_up,
                                                        .run = &run_look_up,
                                                        .has_kernel = &detail::has_dtype<&KernelTable::look_up>,

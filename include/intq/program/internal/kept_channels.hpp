@@ -7,30 +7,23 @@
 #include <cstdint>
 #include <vector>
 
-#include "intq/kernels/operators/conv.hpp"
+#include "intq/kernels/operators/operator.hpp"
+#include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/program/internal/code_intervals.hpp"
 #include "intq/runtime/program.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
 
-/// How the channels of an operator's operands are its output's.
-enum class ChannelsPass : std::uint8_t {
-    whole,      // not by channels: all of them stay
-    alike,      // channel c of each operand and of the output are one
-    joined,     // those of the operands follow each other
-    in_blocks,  // channel c is a block of channels of the output, a vector by planes
-    repeated,   // channel c is each channel of the output that is c modulo the operand's, a vector by pixels
-    weighted    // each output channel reads all operand channels, by weights
-};
-
-ChannelsPass channels_pass(const runtime::Program& program, const runtime::Instruction& instruction);
+/// How an instruction passes channels on: its operator's ChannelsFollow where types and extents allow it, none
+/// elsewhere. A depthwise layer does as each.
+kernels::ChannelsFollow channels_follow(const runtime::Program& program, const runtime::Instruction& instruction);
 
 /// The input channels that a layer need not read although it has weights for them: each has one code, and what the code
 /// contributes goes into the bias. That is exact where the window has no padding, or the code is the zero point, which
 /// padding has too; and where each bias stays in the bits of the layer's sums.
 ///
-/// @pre  channels_pass() is weighted
+/// @pre  channels_follow() is weighted
 std::vector<bool> foldable_inputs(const kernels::PackedConv2d& packed, const ChannelIntervals& inputs);
 
 /// For each tensor and channel, whether it stays: the smallest set that has
@@ -55,6 +48,8 @@ KeptChannels kept_channels(const runtime::Program& program, const std::vector<Ch
 #    include <numeric>
 #    include <span>
 
+#    include "intq/kernels/operators/conv.hpp"
+#    include "intq/kernels/operators/operator_table.hpp"
 #    include "intq/kernels/packing/read_packed.hpp"
 
 namespace intq::program {
@@ -73,68 +68,64 @@ INTQ_INLINE bool is_copy(const kernels::MoveParams& move, index_t elements) {
 }
 
 /// Accumulators have no channels here: they stay, with their scales.
-INTQ_INLINE ChannelsPass layer_pass(const kernels::PackedConv2d& packed, const runtime::ProgramTensor& x,
-                                    const runtime::ProgramTensor& y) {
-    if (!has_codes(y) && (packed.has_sumin || packed.is_depthwise)) return ChannelsPass::whole;
-    if (packed.is_depthwise) return ChannelsPass::alike;
-    return packed.groups == 1 && channels_of(x) == packed.in_channels ? ChannelsPass::weighted : ChannelsPass::whole;
+INTQ_INLINE kernels::ChannelsFollow of_layer(const kernels::PackedConv2d& packed, const runtime::ProgramTensor& x,
+                                             const runtime::ProgramTensor& y) {
+    using enum kernels::ChannelsFollow;
+    if (!has_codes(y) && (packed.has_sumin || packed.is_depthwise)) return none;
+    if (packed.is_depthwise) return each;
+    return packed.groups == 1 && channels_of(x) == packed.in_channels ? weighted : none;
 }
 
 /// Of an operator whose operands are images, or vectors, like its output.
-INTQ_INLINE ChannelsPass images_pass(const runtime::Program& program, const runtime::Instruction& instruction) {
+INTQ_INLINE kernels::ChannelsFollow of_images(const runtime::Program& program, const runtime::Instruction& instruction,
+                                              bool may_join) {
     const runtime::ProgramTensor& y = program.tensor(instruction.output);
-    const bool is_cat = instruction.op == OpKind::cat;
     index_t joined = 0;
-    bool is_alike = true;
+    bool is_each = true;
     for (const std::int32_t operand : program.operands_of(instruction)) {
         const runtime::ProgramTensor& x = program.tensor(operand);
         if (x.shape.rank != y.shape.rank || x.layout != Layout::channels_last || y.layout != Layout::channels_last ||
             x.shape.rank < 2 || x.shape.rank > 4)
-            return ChannelsPass::whole;
-        is_alike = is_alike && channels_of(x) == channels_of(y);
+            return kernels::ChannelsFollow::none;
+        is_each = is_each && channels_of(x) == channels_of(y);
         joined += channels_of(x);
     }
-    if (is_alike) return ChannelsPass::alike;
-    return is_cat && joined == channels_of(y) ? ChannelsPass::joined : ChannelsPass::whole;
+    if (is_each) return kernels::ChannelsFollow::each;
+    return may_join && joined == channels_of(y) ? kernels::ChannelsFollow::joined : kernels::ChannelsFollow::none;
 }
 
 }  // namespace detail
 
-INTQ_INLINE ChannelsPass channels_pass(const runtime::Program& program, const runtime::Instruction& instruction) {
+INTQ_INLINE kernels::ChannelsFollow channels_follow(const runtime::Program& program,
+                                                    const runtime::Instruction& instruction) {
+    using enum kernels::ChannelsFollow;
     const auto operands = program.operands_of(instruction);
     const runtime::ProgramTensor& y = program.tensor(instruction.output);
     const bool reads_codes =
         !operands.empty() && std::all_of(operands.begin(), operands.end(), [&](std::int32_t operand) {
             return detail::has_codes(program.tensor(operand));
         });
-    if (!reads_codes) return ChannelsPass::whole;
+    if (!reads_codes) return none;
     const runtime::ProgramTensor& x = program.tensor(operands[0]);
-    if (instruction.params.kind == kernels::ParamKind::conv)
-        return detail::layer_pass(instruction.params_as<kernels::ConvParams>().packed, x, y);
-    if (!detail::has_codes(y) || y.qparams.is_per_channel()) return ChannelsPass::whole;
-    switch (instruction.op) {
-        case OpKind::add:
-        case OpKind::sub:
-        case OpKind::mul:
-        case OpKind::relu:
-        case OpKind::requantize:
-        case OpKind::lookup_table:
-        case OpKind::max_pool2d:
-        case OpKind::avg_pool2d:
-        case OpKind::pad:
-        case OpKind::interpolate:
-        case OpKind::cat:
-            return detail::images_pass(program, instruction);
-        case OpKind::layout_change:
-            return x.layout == y.layout && x.shape.rank <= 4 ? ChannelsPass::in_blocks : ChannelsPass::whole;
-        case OpKind::reshape:
+    const kernels::ChannelsFollow follow = kernels::find_operator(instruction.op)->channels;
+    if (follow == weighted) return detail::of_layer(instruction.params_as<kernels::ConvParams>().packed, x, y);
+    if (!detail::has_codes(y) || y.qparams.is_per_channel()) return none;
+    switch (follow) {
+        case each:
+        case joined:
+            return detail::of_images(program, instruction, follow == joined);
+        case flattened:
+            return x.layout == y.layout && x.shape.rank <= 4 ? flattened : none;
+        case copied:
             return x.layout == Layout::channels_last && channels_of(y) % channels_of(x) == 0 &&
                            detail::is_copy(instruction.params_as<kernels::MoveParams>(), x.elements_per_image())
-                       ? ChannelsPass::repeated
-                       : ChannelsPass::whole;
-        default:
-            return ChannelsPass::whole;
+                       ? copied
+                       : none;
+        case none:
+        case weighted:
+            break;
     }
+    return none;
 }
 
 INTQ_INLINE std::vector<bool> foldable_inputs(const kernels::PackedConv2d& packed, const ChannelIntervals& inputs) {
@@ -203,21 +194,22 @@ private:
     void unite(std::size_t a, std::size_t b) { together_[root(a)] = root(b); }
 
     void join(const runtime::Instruction& instruction) {
+        using enum kernels::ChannelsFollow;
         const auto operands = program_.operands_of(instruction);
         const std::int32_t y = instruction.output;
-        const ChannelsPass pass = channels_pass(program_, instruction);
-        if (pass == ChannelsPass::whole) return;
+        const kernels::ChannelsFollow follow = channels_follow(program_, instruction);
+        if (follow == none) return;
         std::size_t before = 0;
         for (std::size_t k = 0; k < operands.size(); ++k) {
-            if (pass == ChannelsPass::weighted && k == 0) continue;
+            if (follow == weighted && k == 0) continue;
             const std::size_t count = channels(operands[k]);
             for (std::size_t c = 0; c < channels(y); ++c) {
-                if (pass == ChannelsPass::joined) {
+                if (follow == joined) {
                     if (c < count) unite(place(y, before + c), place(operands[k], c));
                 } else {
-                    const std::size_t of_operand = pass == ChannelsPass::in_blocks  ? c / (channels(y) / count)
-                                                   : pass == ChannelsPass::repeated ? c % count
-                                                                                    : c;
+                    const std::size_t of_operand = follow == flattened ? c / (channels(y) / count)
+                                                   : follow == copied  ? c % count
+                                                                       : c;
                     unite(place(y, c), place(operands[k], of_operand));
                 }
             }
@@ -227,13 +219,14 @@ private:
 
     /// After all were joined.
     void connect(const runtime::Instruction& instruction) {
-        const ChannelsPass pass = channels_pass(program_, instruction);
+        using enum kernels::ChannelsFollow;
+        const kernels::ChannelsFollow follow = channels_follow(program_, instruction);
         const auto operands = program_.operands_of(instruction);
-        if (pass == ChannelsPass::whole) {
+        if (follow == none) {
             whole_.push_back(instruction.output);
             whole_.insert(whole_.end(), operands.begin(), operands.end());
         }
-        if (pass != ChannelsPass::weighted) return;
+        if (follow != weighted) return;
         const auto& packed = instruction.params_as<kernels::ConvParams>().packed;
         const std::vector<bool> foldable = foldable_inputs(packed, intervals_[static_cast<std::size_t>(operands[0])]);
         const bool has_codes = channels(instruction.output) > 0;
