@@ -32,6 +32,7 @@ struct GenerateOptions {
 ///     self_test(bool)      whether the tables are whole; the checksum of the constants unless passed false; then
 ///                          the golden runs, and the first wrong layer
 ///     program, table       the arguments of a runtime::execute()
+///     data::dropped        the channels that were dropped, if some were; `program` does not name them
 ///
 /// Inputs of floats or pixels are read where the caller of run() has them; see header_program().
 ///
@@ -374,7 +375,7 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& packed, const kerne
                        "\ninline constexpr intq::runtime::ProgramTensor tensors[] = {\n" + tensors +
                        "};\ninline constexpr intq::runtime::Instruction instructions[] = {\n" + instructions + "};\n" +
                        detail::index_list("operands", program.operands) + detail::index_list("inputs", program.inputs) +
-                       detail::index_list("outputs", program.outputs) +
+                       detail::index_list("outputs", program.outputs) + detail::dropped_source(program) +
                        "\ninline constexpr const intq::kernels::KernelTable& all = intq::kernels::kernel_table<" +
                        target + ", " + (check.empty() ? backend : "intq::simd::usable_or_scalar<" + backend + ">") +
                        ">;\n" + detail::table_source(program, table, target) + "\n" + detail::golden_source(golden) +

@@ -86,6 +86,9 @@ private:
     int tap_arrays_ = 0;
 };
 
+/// The dropped channels of a program as an array, `dropped`; empty where it has none.
+std::string dropped_source(const runtime::Program& program);
+
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::deploy
@@ -329,6 +332,19 @@ INTQ_INLINE std::string SourceWriter::taps(const void* data, index_t count) {
     count_in(name, file_bytes(data, 3 * count, sizeof(std::int32_t)).data(), count * 12);
     return name;
 }
+
+INTQ_INLINE std::string dropped_source(const runtime::Program& program) {
+    if (program.dropped.empty()) return "";
+    std::string list;
+    for (const runtime::DroppedChannel& dropped : program.dropped)
+        list += "    {" + std::to_string(dropped.tensor) + ", " + std::to_string(dropped.channel) + ", " +
+                std::to_string(dropped.code) + (dropped.is_constant ? ", true},\n" : ", false},\n");
+    return "/// Channels that the model had and no output depends on. A program that does not name them has none of "
+           "it.\n"
+           "inline constexpr intq::runtime::DroppedChannel dropped[] = {\n" +
+           list + "};\n";
+}
+
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::deploy
