@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// intq targets: one float model on every target, and what each cost; for one target layer by layer.
+// intq targets: one float model on every target, and what each cost; for one target layer by layer. Long because both
+// tables are of the same models, quantized and run in one way.
 #include <algorithm>
 #include <chrono>
 #include <functional>
