@@ -186,6 +186,39 @@ inline nn::ModulePtr stubbed(std::initializer_list<std::pair<std::string, nn::Mo
     return model;
 }
 
+/// A network of which three of eight channels of `first` are dead: two by their bias, one by its weights, whose bias is
+/// a code above zero. `second` reads them without padding, and `third` reads only some of its outputs.
+struct HalfDeadNet : nn::Cloneable<HalfDeadNet> {
+    HalfDeadNet() {
+        const auto first = make_conv(3, 8, 3, 1), second = make_conv(8, 6, 1, 2), third = make_conv(6, 5, 3, 3);
+        intq::Tensor weight = first->weight(), bias = first->bias().value();
+        for (const index_t dead : {1, 4}) bias.flat<float>()[static_cast<std::size_t>(dead)] = -1000.0f;
+        for (std::size_t i = 0; i < 27; ++i) weight.flat<float>()[6 * 27 + i] = 0.0f;
+        bias.flat<float>()[6] = 1.0f;
+        first->set_weight(weight);
+        first->set_bias(bias);
+        weight = third->weight();
+        for (std::size_t o = 0; o < 5; ++o)
+            for (std::size_t tap = 0; tap < 9; ++tap) weight.flat<float>()[(o * 6 + 2) * 9 + tap] = 0.0f;
+        third->set_weight(weight);
+        add_child("quant", std::make_shared<nn::QuantStub>());
+        add_child("first", first);
+        add_child("second", second);
+        add_child("third", third);
+        add_child("pool", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}));
+        add_child("flatten", std::make_shared<nn::Flatten>());
+        add_child("fc", make_linear(5, 4, 4));
+        add_child("dequant", std::make_shared<nn::DeQuantStub>());
+        eval();
+    }
+    std::string type_name() const override { return "HalfDeadNet"; }
+    nn::Value forward(nn::Arguments arguments) override {
+        nn::Value y = nn::relu(call("first", call("quant", arguments[0])));
+        y = call("third", nn::relu(call("second", y)));
+        return call("dequant", call("fc", call("flatten", call("pool", y))));
+    }
+};
+
 }  // namespace intq::test
 
 #endif  // INTQ_TESTS_SUPPORT_SMALL_MODELS_HPP

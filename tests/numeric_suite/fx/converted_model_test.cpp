@@ -118,6 +118,20 @@ TEST_CASE("A model with parts in float runs step by step, to the same bits") {
     CHECK(same_bits((*copy)(x).tensor(), of_steps.at("output").tensor()));
 }
 
+TEST_CASE("A model of which the program lacks channels has all of them in the suites") {
+    const auto& table = test::scalar_table("fp32");
+    const Tensor x = test::random_tensor(Shape(2, 3, 7, 7), 3);
+    const auto prepared =
+        prepare_calibration_fx(test::HalfDeadNet(), get_default_qconfig_mapping(table.policy()), table.policy());
+    calibrate(*prepared, x, 2);
+    const QuantizedGraph quantized = convert_fx(*prepared);
+    const LoweredModel lowered = lower(quantized, table, 2);
+    REQUIRE_FALSE(lowered.program().program().dropped.empty());
+    ConvertedModel whole(quantized, lowered), steps(quantized, table);
+    const auto of_whole = values_of(whole, x), of_steps = values_of(steps, x);
+    for (const auto& [name, value] : of_steps) CHECK(same_bits(value.tensor(), of_whole.at(name).tensor()));
+}
+
 TEST_CASE("A model that runs step by step takes a batch beside a constant, to the same bits") {
     for (const char* name : {"add_row", "sub_from_constant"}) {
         INFO(name);
