@@ -24,6 +24,7 @@
 #
 #   intq_add_skipped(<name> <reason>)   a ctest entry that reports itself as skipped
 #   intq_long_test(<name>)              marks a ctest entry as LONG
+#   intq_start_early(<name>...)         ctest entries of this folder that run for long, which must not be left to the end
 #   intq_label_tests(<label> <regex>...)
 #
 # gives a label to the ctest entries of this folder that match; each regex must find one. `rest` is what ./dev test leaves
@@ -58,6 +59,16 @@ endfunction()
 
 function(intq_long_test name)
     set_property(TEST "${name}" APPEND PROPERTY LABELS long)
+endfunction()
+
+# Entries that this build lacks are passed over.
+function(intq_start_early)
+    get_property(tests DIRECTORY PROPERTY TESTS)
+    foreach(name IN LISTS ARGN)
+        if(name IN_LIST tests)
+            set_property(TEST "${name}" PROPERTY COST 1000)
+        endif()
+    endforeach()
 endfunction()
 
 function(intq_label_tests label)
