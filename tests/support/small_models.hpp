@@ -191,7 +191,7 @@ inline nn::ModulePtr stubbed(std::initializer_list<std::pair<std::string, nn::Mo
 struct HalfDeadNet : nn::Cloneable<HalfDeadNet> {
     HalfDeadNet() {
         const auto first = make_conv(3, 8, 3, 1), second = make_conv(8, 6, 1, 2), third = make_conv(6, 5, 3, 3);
-        intq::Tensor weight = first->weight(), bias = first->bias().value();
+        intq::Tensor weight = first->weight(), bias = first->bias();
         for (const index_t dead : {1, 4}) bias.flat<float>()[static_cast<std::size_t>(dead)] = -1000.0f;
         for (std::size_t i = 0; i < 27; ++i) weight.flat<float>()[6 * 27 + i] = 0.0f;
         bias.flat<float>()[6] = 1.0f;
