@@ -31,58 +31,61 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthw
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.is_depthwise && packed.depthwise == Backend::depthwise_int8_packing);
         INTQ_ASSERT(packed.has_sumin == adds);
-        const Size2d out = call.geometry->out;
-        detail::PairedLines<Backend> lines(call);
-        const index_t together = lines.layout().lines * lines.layout().served;
-        [[maybe_unused]] const bool is_short = has_short && packed.scaled_is_small && lines.layout().served == 2;
-        for (index_t image = 0; image < call.geometry->batch; ++image) {
-            const auto* const x =
-                static_cast<const std::int8_t*>(call.x) + image * call.geometry->in_pixels() * packed.in_channels;
-            for (index_t first = 0; first < out.height; first += together) {
-                const index_t count = out.height - first < together ? out.height - first : together;
-                const index_t line = image * out.height + first;
-                lines.find(x, first, count);
-                if constexpr (has_short)
-                    if (is_short) {
-                        run_short(call, lines, line, count);
-                        continue;
-                    }
-                for (index_t c = 0; c < packed.out_channels; c += detail::paired_channels) {
-                    lines.stage(c);
-                    run_any(call, lines, c, line, count);
-                }
-            }
-        }
+        const bool is_short =
+            has_short && packed.scaled_is_small && detail::PairedLineLayout(packed.window, *call.geometry).served == 2;
+        run_lines(call, is_short ? short_loop(packed) : &run_any);
     }
 
 private:
     static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     static constexpr bool has_short = detail::has_short_codes<L, Policy, Y, Sumin>();
+    using Lines = detail::PairedLines<Backend>;
+    /// What computes `count` output lines, from line `line` of all images on.
+    using Loop = void (*)(const ConvCall&, const Lines&, index_t line, index_t count);
 
-    /// `count` output lines, from line `line` of all images on, in the short form of the policy.
-    static INTQ_ALWAYS_INLINE void run_short(const ConvCall& call, const detail::PairedLines<Backend>& lines,
-                                             index_t line, index_t count) noexcept {
+    /// All output lines, in one code for all layers. run() chooses the loop: of a generated model, where a layer's
+    /// parameters are constants there, no other loop is linked.
+    static INTQ_OUT_OF_LINE void run_lines(const ConvCall& call, Loop loop) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        void (*store)(const simd::PairedWindows&) = nullptr;  // by a pointer, so that the loop is there once
-        detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
-            const bool moves_by_one = packed.window.stride.width == 1;
-            store = moves_by_one ? store_windows<1, range.value> : store_windows<2, range.value>;
-        });
+        const Size2d out = call.geometry->out;
+        Lines lines(call);
+        const index_t together = lines.layout().lines * lines.layout().served;
+        for (index_t image = 0; image < call.geometry->batch; ++image) {
+            const auto* const x =
+                static_cast<const std::int8_t*>(call.x) + image * call.geometry->in_pixels() * packed.in_channels;
+            for (index_t first = 0; first < out.height; first += together) {
+                const index_t count = out.height - first < together ? out.height - first : together;
+                lines.find(x, first, count);
+                loop(call, lines, image * out.height + first, count);
+            }
+        }
+    }
+
+    /// The loop of a layer in the short form of the policy.
+    static INTQ_ALWAYS_INLINE Loop short_loop(const PackedConv2d& packed) noexcept {
+        Loop loop = &run_any;
+        if constexpr (has_short)
+            detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                const bool moves_by_one = packed.window.stride.width == 1;
+                loop = moves_by_one ? &run_short<1, range.value> : &run_short<2, range.value>;
+            });
+        return loop;
+    }
+
+    /// 3×3 windows that move by Stride, four channels at a time.
+    template <int Stride, detail::CodeRange Range>
+    static void run_short(const ConvCall& call, const Lines& lines, index_t line, index_t count) noexcept {
+        const index_t channels = call.packed->out_channels;
         simd::PairedWindows windows = windows_of(call, lines, line, count);
-        for (index_t left = packed.out_channels; left > 0; left -= detail::paired_channels) {
-            lines.stage(packed.out_channels - left);
+        for (index_t left = channels; left > 0; left -= detail::paired_channels) {
+            lines.stage(channels - left);
             if (left < detail::paired_channels) windows.channels = left;
-            store(windows);
+            Tile::template store_windows<L, Stride, Range>(windows);
             windows.next_channels();
         }
     }
-    template <int Stride, detail::CodeRange Range>
-    static void store_windows(const simd::PairedWindows& windows) noexcept {
-        Tile::template store_windows<L, Stride, Range>(windows);
-    }
     /// Of the first channels.
-    static INTQ_ALWAYS_INLINE simd::PairedWindows windows_of(const ConvCall& call,
-                                                             const detail::PairedLines<Backend>& staged, index_t line,
+    static INTQ_ALWAYS_INLINE simd::PairedWindows windows_of(const ConvCall& call, const Lines& staged, index_t line,
                                                              index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
         const index_t width = call.geometry->out.width, step = packed.out_channels;
@@ -109,8 +112,14 @@ private:
     }
 
     /// Any window and policy.
-    static INTQ_NEVER_INLINE void run_any(const ConvCall& call, const detail::PairedLines<Backend>& staged, index_t c,
-                                          index_t line, index_t count) INTQ_NOEXCEPT {
+    static void run_any(const ConvCall& call, const Lines& lines, index_t line, index_t count) INTQ_NOEXCEPT {
+        for (index_t c = 0; c < call.packed->out_channels; c += detail::paired_channels) {
+            lines.stage(c);
+            run_four(call, lines, c, line, count);
+        }
+    }
+    static INTQ_NEVER_INLINE void run_four(const ConvCall& call, const Lines& staged, index_t c, index_t line,
+                                           index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         const index_t width = call.geometry->out.width, left = packed.out_channels - c;
         const Epilogue<L, Policy, Y, Sumin> epilogue(packed);
