@@ -137,8 +137,8 @@
 #    define INTQ_UNROLL
 #endif
 
-// Before a search among a few rows: where they are known when a generated model compiles, nothing of it remains, even
-// at -Os. Clang does so by itself.
+// Before a loop of a few steps: where their number is known when a generated model compiles, nothing of it remains,
+// even at -Os. Clang does so by itself.
 #if defined(__GNUC__) && !defined(__clang__)
 #    define INTQ_UNROLL_KNOWN _Pragma("GCC unroll 8")
 #else

@@ -8,6 +8,7 @@
 #define INTQ_KERNELS_OPERATORS_OPERATOR_HPP
 
 #include "intq/core/executor.hpp"
+#include "intq/core/first_row.hpp"
 #include "intq/core/layout.hpp"
 #include "intq/kernels/operators/params.hpp"
 #include "intq/kernels/table/rows.hpp"
@@ -167,11 +168,11 @@ template <class Row, class Matches> constexpr bool has_any(std::span<const Row> 
 
 /// The first row that matches.
 /// @pre  one does: the program was checked against this table
-template <class Row, class Matches> const Row& find_row(std::span<const Row> rows, Matches&& matches) INTQ_NOEXCEPT {
-    for (const Row& row : rows)
-        if (matches(row)) return row;
-    INTQ_ASSERT(false && "the program was checked against another kernel table");
-    return rows[0];
+template <class Row, class Matches>
+INTQ_ALWAYS_INLINE const Row& find_row(std::span<const Row> rows, const Matches& matches) INTQ_NOEXCEPT {
+    const Row* const row = find_first(rows, matches);
+    INTQ_ASSERT(row != nullptr && "the program was checked against another kernel table");
+    return *row;
 }
 
 /// has_kernel() of a family whose rows have one type for input and output.

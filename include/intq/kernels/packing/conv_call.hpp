@@ -8,6 +8,7 @@
 
 #include "intq/arith/target.hpp"
 #include "intq/core/executor.hpp"
+#include "intq/core/first_row.hpp"
 #include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/window/geometry.hpp"
 
@@ -43,14 +44,14 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 
 /// The row that runs a packed layer; null where there is none.
-constexpr const ConvRow* find_conv(std::span<const ConvRow> rows, const PackedConv2d& packed) noexcept {
-    INTQ_UNROLL_KNOWN
-    for (const ConvRow& row : rows)
-        if (row.input == packed.input_dtype && row.weight == packed.weight_dtype && row.output == packed.output_dtype &&
-            row.has_sumin == packed.has_sumin && row.is_depthwise == packed.is_depthwise &&
-            row.accumulator_bits == packed.accumulator_bits && row.requantize == packed.requantize)
-            return &row;
-    return nullptr;
+INTQ_ALWAYS_INLINE constexpr const ConvRow* find_conv(std::span<const ConvRow> rows,
+                                                      const PackedConv2d& packed) noexcept {
+    return find_first(rows, [&](const ConvRow& row) INTQ_ALWAYS_INLINE_LAMBDA {
+        return row.input == packed.input_dtype && row.weight == packed.weight_dtype &&
+               row.output == packed.output_dtype && row.has_sumin == packed.has_sumin &&
+               row.is_depthwise == packed.is_depthwise && row.accumulator_bits == packed.accumulator_bits &&
+               row.requantize == packed.requantize;
+    });
 }
 
 }  // namespace INTQ_ABI

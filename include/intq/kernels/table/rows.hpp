@@ -86,7 +86,7 @@ static_assert(offsetof(KernelTable, stage) - offsetof(KernelTable, conv) == fami
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d& packed) noexcept {
+INTQ_ALWAYS_INLINE constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d& packed) noexcept {
     return find_conv(table.conv, packed);
 }
 
