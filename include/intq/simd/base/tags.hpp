@@ -36,11 +36,13 @@ struct PairedChannels {
 /// `step`.
 ///
 ///     packed[panel][k / depth][column][k % depth]
+///
+/// Numbers of 16 bits, because each layer of a generated model has them in flash.
 struct Packing {
-    index_t columns = 4;
-    index_t depth = 1;
+    std::int16_t columns = 4;
+    std::int16_t depth = 1;
     Staging staging = Staging::as_is;
-    index_t step = columns;
+    std::int16_t step = columns;
     bool splits = false;  // weights of int16 are two planes of bytes, w = 256·high + low: [group][plane][column][k]
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Packing&, const Packing&) = default;
 };
@@ -54,10 +56,10 @@ struct Packing {
 ///
 /// Without columns there is no DepthwiseTile: channels are in natural order, and taps are summed one by one.
 struct DepthwisePacking {
-    index_t columns = 0;
-    index_t step = 1;
-    index_t run = 1;
-    index_t depth = 1;                 // rows of the window whose taps are summed together
+    std::int16_t columns = 0;
+    std::int16_t step = 1;
+    std::int16_t run = 1;
+    std::int16_t depth = 1;            // rows of the window whose taps are summed together
     Staging staging = Staging::as_is;  // how the tile converts its input: nothing is staged
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const DepthwisePacking&, const DepthwisePacking&) = default;
 };
