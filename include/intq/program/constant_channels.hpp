@@ -35,7 +35,7 @@ struct DroppedProgram {
 ///
 ///     a channel whose codes are one (code_intervals()), where each reader can do without it: a layer has
 ///     w·(code - zp) in its bias; and the channels that then have no reader (kept_channels())
-///     an operator that makes of each code that it may read the code itself
+///     an operator that makes of each code that it may read the code itself, on the same grid
 ///
 /// @param program  of ProgramBuilder, or read from a file; nothing of it is referred to afterwards
 ///
@@ -59,6 +59,7 @@ DroppedProgram drop_constant_channels(const std::shared_ptr<OwnedProgram>& progr
 #    include "intq/kernels/operators/conv.hpp"
 #    include "intq/kernels/operators/operator_table.hpp"
 #    include "intq/kernels/packing/read_packed.hpp"
+#    include "intq/program/dropped_channels.hpp"
 #    include "intq/program/internal/kept_channels.hpp"
 #    include "intq/program/program_copy.hpp"
 
@@ -119,6 +120,10 @@ private:
     }
     std::int32_t holder(std::int32_t tensor) const { return holders_[static_cast<std::size_t>(tensor)]; }
 
+    static bool is_same_grid(const QParams& a, const QParams& b) {
+        return !a.is_per_channel() && !b.is_per_channel() && a.scale() == b.scale() && a.zero_point() == b.zero_point();
+    }
+
     /// Notes an operator whose output is its operand.
     void find_copy(const runtime::Instruction& instruction) {
         const bool may_be = kernels::find_operator(instruction.op)->codes == kernels::CodesFollow::each_code;
@@ -129,7 +134,7 @@ private:
         const std::int32_t x = program_.operands_of(instruction)[0];
         const runtime::ProgramTensor &from = program_.tensor(x), &to = program_.tensor(y);
         if (from.dtype != to.dtype || !(from.shape == to.shape) || from.layout != to.layout || from.is_given() ||
-            to.has_stated_bounds || intervals(x).empty())
+            to.has_stated_bounds || intervals(x).empty() || !is_same_grid(from.qparams, to.qparams))
             return;
         CodeInterval all = intervals(x)[0];
         for (const CodeInterval& interval : intervals(x)) {
@@ -162,14 +167,24 @@ private:
         }
         return numbers;
     }
+    /// Lists what a tensor loses, and what it had lost before, by the channels that it had at first.
     void note_dropped(ProgramStorage& to, std::int32_t tensor, std::int32_t number) const {
-        for (std::size_t c = 0; c < kept(tensor).size(); ++c) {
+        const auto before = dropped_of(program_, tensor);
+        auto lost = before.begin();
+        std::int32_t channel = 0;
+        const auto note_lost = [&] {
+            for (; lost != before.end() && lost->channel == channel; ++lost, ++channel)
+                to.dropped.push_back({number, channel, lost->code, lost->is_constant});
+        };
+        for (std::size_t c = 0; c < kept(tensor).size(); ++c, ++channel) {
+            note_lost();
             if (kept(tensor)[c]) continue;
             const CodeInterval& codes = intervals(tensor)[c];
-            to.dropped.push_back({number, static_cast<std::int32_t>(c),
+            to.dropped.push_back({number, channel,
                                   codes.is_constant() ? codes.lowest : program_.tensor(tensor).qparams.zero_point(),
                                   codes.is_constant()});
         }
+        note_lost();
     }
 
     runtime::Instruction copied(ProgramCopy& copy, const runtime::Instruction& instruction) const {
