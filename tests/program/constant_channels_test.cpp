@@ -133,6 +133,50 @@ TEST_CASE("A part that leaves the 32 bits of a bias changes no byte") {
     }
 }
 
+TEST_CASE("A copy of codes onto another grid changes what the program gives, so it stays") {
+    const Case& of = cases_of_dropped_networks[0];
+    NetworkMaker maker(fp32(), of.dtype, 4);
+    const int x = maker.relu(maker.input(1, {1, 2}));
+    Network network = maker.finish({maker.requantize(x)}, true);
+    for (NetworkTensor& tensor : network.tensors) tensor.qparams = OwnedQParams::per_tensor(0.05f, of.dtype);
+    // Codes 0 and 1 stay 0 and 1, which are 0.06 and no longer 0.05.
+    network.tensors[2].qparams.scales = {0.06f};
+    network.layers[0].lowest = 0, network.layers[0].highest = 1;
+    network.layers[1].lowest = lowest_code(of.dtype), network.layers[1].highest = highest_code(of.dtype);
+    const DroppedNetwork both(network, of, 4);
+    Dice dice(1);
+    both.check_outputs(both.inputs(10, dice));
+}
+
+TEST_CASE("A program that has lost channels keeps their list when more is dropped") {
+    const Case& of = cases_of_dropped_networks[0];
+    const Window2d one = window({1, 1}, 1, {});
+    NetworkMaker maker(fp32(), of.dtype, 4);
+    const int in = maker.input(2, {2, 2});
+    const int x = maker.conv(in, 2, one), e = maker.conv(in, 2, one);
+    Network network = maker.finish({maker.conv(maker.relu(maker.cat({x, e})), 3, one)});
+    const float scale = network.tensors[0].qparams.scale();
+    for (NetworkTensor& tensor : network.tensors) tensor.qparams = OwnedQParams::per_tensor(scale, of.dtype);
+    for (NetworkLayer& layer : network.layers)
+        layer.lowest = lowest_code(of.dtype), layer.highest = highest_code(of.dtype);
+    // x is never negative, and neither is channel 1 of e; channel 0 is -50, and the ReLU acts on nothing else.
+    network.layers[0].lowest = 0;
+    network.layers[1].weights = {0, 0, 1, 1};
+    network.layers[1].weight_scales = {0.2f, 0.2f};
+    network.layers[1].bias = {-250, 300};
+    network.layers[3].lowest = 0;
+    const DroppedNetwork both(network, of, 4);
+    REQUIRE(both.dropped().program->program().dropped.size() == 3);
+    const auto again = program::drop_constant_channels(both.dropped().program);
+    Dice dice(1);
+    const std::vector<intq::Tensor> inputs = both.inputs(3, dice);
+    program::KeptOutputs kept(again.program->program(), inputs[0].extent(0));
+    const auto outputs = again.program->run(inputs, serial, kept.hook());
+    CHECK(same_bytes(outputs[0], both.whole().program->run(inputs)[0]));
+    const std::int32_t number = again.tensors.at(static_cast<std::size_t>(both.number(e)));
+    CHECK(kept.tensor(number).value().shape() == Shape(inputs[0].extent(0), 2, 2, 2));
+}
+
 TEST_CASE("A dropped tensor is filled up alike by the function and by KeptOutputs") {
     int filled = 0;
     for (std::uint32_t seed = 1; seed <= 10; ++seed) {
