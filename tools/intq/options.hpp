@@ -247,8 +247,8 @@ public:
     /// @param title  the line above, for people
     void table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
                const std::string& title = {});
-    /// What a program leaves out; nothing where no channel was dropped.
-    void dropped(const intq::runtime::Program& program);
+    /// What a program leaves out; nothing where it leaves out nothing.
+    void dropped(const intq::program::DroppedWork& work);
     /// The constants of a program by kind, and their sum.
     void flash(const intq::runtime::Program& program, const intq::kernels::KernelTable& table);
     /// What became of the improvements.

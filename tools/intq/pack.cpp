@@ -32,7 +32,7 @@ int pack(const PackCommand& options) {
     report.text("written", options.emit.output);
     report.text("target", file.table->policy().name);
     report.text("packed for", backend);
-    report.dropped(packed->program());
+    report.dropped(program::dropped_work(packed->program()));
     report.flash(packed->program(), packed->table());
     report.count("arena", packed->arena_bytes(), "bytes");
     report.count("golden runs", file.golden.count);

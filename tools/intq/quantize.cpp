@@ -116,7 +116,7 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     const deploy::MemoryReport memory = deploy::memory_report(written.program, packed->table());
     report.text("packed for", backend);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
-    report.dropped(program);
+    report.dropped(program::dropped_work(program, lowered.whole_program().program()));
     report.flash(program, packed->table());
     report_inputs(options.emit, written.program, report);
     report.count("arena", memory.arena, "bytes");
@@ -231,7 +231,7 @@ int codegen(const CodegenOptions& options) {
     report.text("target", file.table->policy().name);
     report.text("packed for", backend);
     const deploy::HeaderProgram written = program_of_output(options.emit, packed->program(), packed->table(), golden);
-    report.dropped(packed->program());
+    report.dropped(program::dropped_work(packed->program(), file.lowered.whole_program().program()));
     report_inputs(options.emit, written.program, report);
     report.count("arena", written.program.arena_size, "bytes");
     report.count("golden runs", golden.count);

@@ -57,14 +57,16 @@ void Report::count(const std::string& name, long long value, const std::string& 
     members_.add(name, std::to_string(value));
 }
 
-void Report::dropped(const runtime::Program& program) {
-    if (program.dropped.empty()) return;
-    const program::DroppedWork work = program::dropped_work(program);
+void Report::dropped(const program::DroppedWork& work) {
+    std::vector<std::vector<std::string>> rows;
+    for (const std::string& name : work.copies) rows.push_back({name});
+    if (!rows.empty()) table("operators that would copy their input", {{"layer"}}, rows);
+    if (work.layers.empty()) return;
     count("multiplications", work.multiplications);
     count("multiplications with the channels that were left out", work.whole_multiplications);
     count("codes of weights", work.weight_bytes, "bytes");
     count("codes of weights with those channels", work.whole_weight_bytes, "bytes");
-    std::vector<std::vector<std::string>> rows;
+    rows.clear();
     for (const program::DroppedOfLayer& layer : work.layers)
         rows.push_back({layer.name, layer.type, std::to_string(layer.channels), std::to_string(layer.constant),
                         std::to_string(layer.unread), program::codes_text(layer)});

@@ -84,7 +84,7 @@ int describe_program(const InfoOptions& options, const ProgramFile& file, Report
         for (const std::int32_t index : list) report.text(what, describe_end(program.tensor(index)));
     report.count("largest batch", program.max_batch);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
-    report.dropped(program);
+    report.dropped(program::dropped_work(program));
     report.flash(program, *table);
     report.count("arena", memory.arena, "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");

@@ -199,8 +199,8 @@ private:
         // The one parameter that counts channels: a copy of as many codes as there are now.
         if (instruction.op == OpKind::reshape) {
             kernels::MoveParams move;
-            move.extents[0] = move.steps[0] = 1;
             move.extents[0] = left_of_image(operands[0]);
+            move.steps[0] = 1;
             written.params = copy.keep_params(move);
         }
         return written;

@@ -28,17 +28,20 @@ struct DroppedOfLayer {
 
 /// What a program does with and without its dropped channels.
 struct DroppedWork {
-    std::vector<DroppedOfLayer> layers;                      // that lost channels, in the order of the program
+    std::vector<DroppedOfLayer> layers;  // that lost channels, in the order of the program
+    std::vector<std::string> copies{};   // names of operators that would have copied their operand, where known
     index_t multiplications = 0, whole_multiplications = 0;  // of convolutions and linear layers, for one image
     index_t weight_bytes = 0, whole_weight_bytes = 0;        // of their codes, without padding
 };
 
 DroppedWork dropped_work(const runtime::Program& program);
+/// The same with the operators that the whole program has besides: LoweredModel::whole_program(), say.
+DroppedWork dropped_work(const runtime::Program& program, const runtime::Program& whole);
 
 /// The codes of a layer's constant channels, "-128 3".
 std::string codes_text(const DroppedOfLayer& layer);
 
-/// A sentence on the work, and a table with a row for each layer; "" where nothing was dropped.
+/// A sentence on the work, and a table with a row for each layer; and one on copies. "" where nothing was dropped.
 std::string to_string(const DroppedWork& work);
 
 /// The dropped channels of a tensor, ascending.
@@ -129,6 +132,21 @@ INTQ_INLINE DroppedWork dropped_work(const runtime::Program& program) {
     return work;
 }
 
+INTQ_INLINE DroppedWork dropped_work(const runtime::Program& program, const runtime::Program& whole) {
+    DroppedWork work = dropped_work(program);
+    // Both have the rest in one order.
+    std::size_t next = 0;
+    for (const runtime::Instruction& instruction : whole.instructions) {
+        const bool is_left = next < program.instructions.size() && program.instructions[next].op == instruction.op &&
+                             std::strcmp(program.instructions[next].name, instruction.name) == 0;
+        if (is_left)
+            ++next;
+        else
+            work.copies.emplace_back(instruction.name);
+    }
+    return work;
+}
+
 INTQ_INLINE std::string codes_text(const DroppedOfLayer& layer) {
     std::string text;
     for (const std::int32_t code : layer.codes) text += (text.empty() ? "" : " ") + std::to_string(code);
@@ -136,7 +154,10 @@ INTQ_INLINE std::string codes_text(const DroppedOfLayer& layer) {
 }
 
 INTQ_INLINE std::string to_string(const DroppedWork& work) {
-    if (work.layers.empty()) return {};
+    std::string copies;
+    for (const std::string& name : work.copies) copies += (copies.empty() ? "" : ", ") + name;
+    if (!copies.empty()) copies = "operators that would copy their input are left out: " + copies + "\n";
+    if (work.layers.empty()) return copies;
     using io::Align;
     io::TextTable table({{"layer"},
                          {"type"},
@@ -151,7 +172,8 @@ INTQ_INLINE std::string to_string(const DroppedWork& work) {
            std::to_string(work.whole_multiplications) + " multiplications are left (" +
            detail::percent(work.multiplications, work.whole_multiplications) + "), " +
            std::to_string(work.weight_bytes) + " of " + std::to_string(work.whole_weight_bytes) +
-           " bytes of weights (" + detail::percent(work.weight_bytes, work.whole_weight_bytes) + ")\n" + table.str();
+           " bytes of weights (" + detail::percent(work.weight_bytes, work.whole_weight_bytes) + ")\n" + table.str() +
+           copies;
 }
 
 INTQ_INLINE Tensor with_dropped_channels(const runtime::Program& program, std::int32_t tensor, const Tensor& kept) {

@@ -159,7 +159,8 @@ INTQ_INLINE Explanation explain(const QuantizedGraph& quantized, const kernels::
         result.steps.push_back(std::move(step));
     }
     try {
-        result.dropped = program::dropped_work(lower(quantized, table).program().program());
+        const LoweredModel lowered = lower(quantized, table);
+        result.dropped = program::dropped_work(lowered.program().program(), lowered.whole_program().program());
     } catch (const Error&) {  // the steps say why
     }
     return result;
