@@ -146,6 +146,27 @@ TEST_CASE("a weight behind the depth of a column is refused, because tiles of wi
     CHECK(refused > 0);
 }
 
+TEST_CASE("a pixel of padding that is not the zero point is refused") {
+    const Programs made(scalar(), oracle::tflite_double());
+    index_t refused = 0;
+    for (const char* const backend : {"scalar", "dsp", "helium"}) {
+        const kernels::KernelTable board = describe_kernels(scalar(), backend);
+        const auto program = pack_program(made.all.program(), scalar(), board);
+        for (const runtime::Instruction& i : program->program().instructions) {
+            if (i.params.kind != kernels::ParamKind::conv) continue;
+            const auto& packed = i.params_as<kernels::ConvParams>().packed;
+            if (packed.padding_row == nullptr) continue;
+            auto* const first = const_cast<std::int8_t*>(static_cast<const std::int8_t*>(packed.padding_row));
+            *first = static_cast<std::int8_t>(*first + 1);
+            const Status status = runtime::check_program(program->program(), board);
+            refused += status.code == StatusCode::corrupt && status.field == Field::padding;
+            *first = static_cast<std::int8_t>(*first - 1);
+            CHECK(runtime::check_program(program->program(), board).ok());
+        }
+    }
+    CHECK(refused > 0);
+}
+
 TEST_CASE("what is packed for another machine is not run, and says so") {
     const Programs made(scalar(), oracle::tflite_double());
     const kernels::KernelTable board = describe_kernels(scalar(), "dsp");

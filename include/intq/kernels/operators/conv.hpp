@@ -108,6 +108,7 @@ inline void describe_params(PackedConv2d& packed, auto& fields) {
     fields.expect((packed.tap_bias != nullptr) == detail::has_tap_bias(packed), Field::bias);
     fields.expect_memory([&] { return detail::holds_words(packed); }, Field::scale);
     fields.expect_memory([&] { return detail::has_zero_padding(packed); }, Field::weight);
+    fields.expect_memory([&] { return detail::has_zero_point_row(packed); }, Field::padding);
     fields.expect_memory([&] { return packed.scaled_is_small == detail::is_scaled_small(packed); }, Field::scale);
 }
 /// All of a convolution's, for a visitor that names only pointers.

@@ -228,6 +228,18 @@ inline bool has_zero_padding(const PackedConv2d& packed) noexcept {
     return others == 0;
 }
 
+/// Whether each code of the pixel that stands for padding is the zero point.
+inline bool has_zero_point_row(const PackedConv2d& packed) noexcept {
+    const index_t size = padding_row_size(packed);
+    for (index_t i = 0; i < size; ++i) {
+        const std::int32_t code = packed.input_dtype == DType::int16
+                                      ? std::int32_t{static_cast<const std::int16_t*>(packed.padding_row)[i]}
+                                      : std::int32_t{static_cast<const std::int8_t*>(packed.padding_row)[i]};
+        if (code != packed.input_zero_point) return false;
+    }
+    return true;
+}
+
 /// Whether the short form of a rule is exact for each channel of a layer of whole windows. Channels that only fill a
 /// panel have no codes.
 template <class Rule> bool sums_are_short(const PackedConv2d& packed) noexcept {
