@@ -19,13 +19,15 @@ namespace intq_bench {
 
 class LoweredNetwork {
 public:
-    /// Fuses, calibrates on one random image of (3, 224, 224), converts to int8 and lowers.
+    /// Fuses, calibrates on one random image of (3, 224, 224), converts to int8 and lowers, with all channels, which
+    /// peers compute too.
     LoweredNetwork(std::string name, const intq::nn::Module& model, const intq::kernels::KernelTable& table)
         : name_(std::move(name)), image_(RandomLayers(1).normal(intq::Shape(1, 3, 224, 224), 0.0, 1.0)) {
         using namespace intq::quantization;
         const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table.policy());
         calibrate(*prepared, image_, 1);
-        program_ = lower(convert_fx(*prepared), table).shared_program();
+        program_ = lower(convert_fx(*prepared), table, {.constant_channels = intq::program::ConstantChannels::keep})
+                       .shared_program();
         arena_ = intq::program::AlignedBytes(program_->program().arena_size);
     }
 

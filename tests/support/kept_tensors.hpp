@@ -27,7 +27,7 @@ inline std::map<std::string, intq::Tensor> run_and_keep(const quantization::Lowe
         std::memcpy(copy.data(), output, static_cast<std::size_t>(copy.bytes()));
         (*static_cast<std::map<std::string, intq::Tensor>*>(context))[instruction.name] = copy.contiguous();
     };
-    model.run(x, serial, hook);
+    model.whole_program().run(x, serial, hook);
     return kept;
 }
 

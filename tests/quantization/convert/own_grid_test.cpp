@@ -73,7 +73,7 @@ Run run(const nn::Module& model, const kernels::KernelTable& table, DType dtype,
     const auto plain = nn::clone(model);
     const std::vector<nn::Value> inputs{x};
     result.quantized = simulation.quantized();
-    result.instructions = lowered.program().program().instructions.size();
+    result.instructions = lowered.whole_program().program().instructions.size();
     result.decibels = sqnr(plain->dispatch("forward", inputs).tensor(), y);
     return result;
 }
