@@ -140,3 +140,20 @@ TEST_CASE("The dead channels of a TFLite model are left out, all of them and no 
     CHECK(differing == 0);
     CHECK(changing > 0);  // the outputs say something
 }
+
+TEST_CASE("An ordinary layer that is left with one input and one output counts with all that it had") {
+    // Images of 2 channels and 4x4 pixels; all layers are 1x1. Of `a` one of 8 channels changes, and of `b` one of 4.
+    test::TfliteChain chain({1, 4, 4, 2});
+    std::vector<std::int32_t> below_a(8, -255 * 5 * 2 - 1), below_b(4, -255 * 20 * 8 - 1);
+    below_a.back() = below_b.back() = 0;
+    chain.conv("a", 8, 1, 1, false, std::vector<std::int8_t>(16, 5), below_a, 0.01f);
+    chain.conv("b", 4, 1, 1, false, std::vector<std::int8_t>(32, 20), below_b, 0.01f);
+    chain.conv("c", 2, 1, 1, false, std::vector<std::int8_t>(8, 11), {1, 2}, 0.01f);
+    const auto imported = interop::tflite::import_program(interop::tflite::parse_model(chain.file(), "narrow"),
+                                                          program::best_table<target::litert>());
+    const program::DroppedWork work = program::dropped_work(imported.program->program());
+    CHECK(work.weight_bytes == 2 + 1 + 2);
+    CHECK(work.multiplications == 16 * (2 + 1 + 2));
+    CHECK(work.whole_weight_bytes == 2 * 8 + 8 * 4 + 4 * 2);
+    CHECK(work.whole_multiplications == 16 * (2 * 8 + 8 * 4 + 4 * 2));
+}
