@@ -25,6 +25,7 @@ struct FlatNode {
     std::vector<FlatNode> list{};                     // references
     std::vector<std::byte> bytes{};                   // numbers
     std::size_t size = 1;                             // of a number
+    bool is_text = false;                             // with a zero byte behind, which is not counted
 
     template <class T> FlatNode& set(int field, T value) {
         std::vector<std::byte>& to = scalars[field];
@@ -47,7 +48,7 @@ template <class T> FlatNode flat_numbers(const std::vector<T>& values) {
 }
 inline FlatNode flat_text(const std::string& text) {
     FlatNode node = flat_numbers(std::vector<char>(text.begin(), text.end()));
-    node.bytes.push_back(std::byte{0});  // counted by no string, but there
+    node.is_text = true;
     return node;
 }
 inline FlatNode flat_list(std::vector<FlatNode> list) {
@@ -87,6 +88,7 @@ private:
         put(static_cast<std::uint32_t>(count));
         if (!is_list) {
             bytes_.insert(bytes_.end(), node.bytes.begin(), node.bytes.end());
+            if (node.is_text) bytes_.push_back(std::byte{0});
             return at;
         }
         bytes_.resize(bytes_.size() + 4 * count);

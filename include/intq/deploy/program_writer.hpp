@@ -262,8 +262,9 @@ INTQ_INLINE void put_tables(FileParts& parts, const runtime::Program& program, c
     for (const runtime::Instruction& instruction : program.instructions) parts.instruction(instruction, context);
     parts.number(static_cast<std::int64_t>(program.dropped.size()));
     for (const runtime::DroppedChannel& dropped : program.dropped)
-        for (const std::int64_t number : {std::int64_t{dropped.tensor}, std::int64_t{dropped.channel},
-                                          std::int64_t{dropped.code}, std::int64_t{dropped.is_constant}})
+        for (const std::int64_t number :
+             {std::int64_t{dropped.tensor}, std::int64_t{dropped.channel}, std::int64_t{dropped.code},
+              dropped.is_constant + std::int64_t{2} * dropped.is_depthwise})
             parts.number(number);
 }
 

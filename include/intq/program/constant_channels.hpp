@@ -39,8 +39,8 @@ struct DroppedProgram {
 ///
 /// @param program  of ProgramBuilder, or read from a file; nothing of it is referred to afterwards
 ///
-/// Result   the outputs are the same bytes for every input that keeps the bounds which were stated for it. The same
-///          program where there is nothing to drop
+/// Result   the outputs are the same bytes for every input, and a run ends early for the same codes outside stated
+///          bounds. The same program where there is nothing to drop
 /// Cost     code_intervals(), and O(weights)
 DroppedProgram drop_constant_channels(const std::shared_ptr<OwnedProgram>& program);
 
@@ -83,9 +83,15 @@ public:
           table_(owned.table()),
           intervals_(code_intervals(program_, table_)),
           kept_(kept_channels(program_, intervals_)),
-          holders_(program_.tensors.size()) {
+          holders_(program_.tensors.size()),
+          is_depthwise_(program_.tensors.size()) {
         std::iota(holders_.begin(), holders_.end(), 0);
-        for (const runtime::Instruction& instruction : program_.instructions) find_copy(instruction);
+        for (const runtime::Instruction& instruction : program_.instructions) {
+            find_copy(instruction);
+            is_depthwise_[static_cast<std::size_t>(instruction.output)] =
+                instruction.params.kind == kernels::ParamKind::conv &&
+                instruction.params_as<kernels::ConvParams>().packed.is_depthwise;
+        }
     }
 
     bool changes_nothing() const {
@@ -174,7 +180,7 @@ private:
         std::int32_t channel = 0;
         const auto note_lost = [&] {
             for (; lost != before.end() && lost->channel == channel; ++lost, ++channel)
-                to.dropped.push_back({number, channel, lost->code, lost->is_constant});
+                to.dropped.push_back({number, channel, lost->code, lost->is_constant, lost->is_depthwise});
         };
         for (std::size_t c = 0; c < kept(tensor).size(); ++c, ++channel) {
             note_lost();
@@ -182,7 +188,7 @@ private:
             const CodeInterval& codes = intervals(tensor)[c];
             to.dropped.push_back({number, channel,
                                   codes.is_constant() ? codes.lowest : program_.tensor(tensor).qparams.zero_point(),
-                                  codes.is_constant()});
+                                  codes.is_constant(), is_depthwise_[static_cast<std::size_t>(tensor)]});
         }
         note_lost();
     }
@@ -253,6 +259,7 @@ private:
     std::vector<ChannelIntervals> intervals_;
     KeptChannels kept_;
     std::vector<std::int32_t> holders_;  // of each tensor's values
+    std::vector<bool> is_depthwise_;     // whether a tensor is the output of a depthwise layer
     std::vector<std::string> copies_;
 };
 

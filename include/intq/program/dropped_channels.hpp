@@ -95,11 +95,12 @@ INTQ_INLINE DroppedOfLayer dropped_of_layer(const runtime::Program& program, con
 INTQ_INLINE void add_work(DroppedWork& work, const runtime::Program& program, const runtime::Instruction& instruction) {
     const auto& [packed, geometry] = instruction.params_as<kernels::ConvParams>();
     const auto dropped = [&](std::int32_t tensor) { return static_cast<index_t>(dropped_of(program, tensor).size()); };
-    const index_t whole_outputs = packed.out_channels + dropped(instruction.output);
-    // A depthwise layer that was left with one channel is no longer called one.
-    const bool reads_one =
-        packed.is_depthwise || (packed.in_channels == 1 && packed.out_channels == 1 && whole_outputs > 1);
-    const index_t whole_inputs = packed.group_inputs() + (reads_one ? 0 : dropped(program.operands_of(instruction)[0]));
+    const auto of_output = dropped_of(program, instruction.output);
+    const index_t whole_outputs = packed.out_channels + static_cast<index_t>(of_output.size());
+    // A depthwise layer that was left with one channel is a layer of one group now.
+    const bool was_depthwise = packed.is_depthwise || (!of_output.empty() && of_output.front().is_depthwise);
+    const index_t whole_inputs =
+        packed.group_inputs() + (was_depthwise ? 0 : dropped(program.operands_of(instruction)[0]));
     const index_t weights = packed.out_channels * packed.group_inputs() * packed.taps(),
                   whole = whole_outputs * whole_inputs * packed.taps(),
                   pixels = geometry.out.height * geometry.out.width;

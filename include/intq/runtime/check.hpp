@@ -32,7 +32,7 @@ constexpr bool are_codes_of(DType dtype, std::int64_t lowest, std::int64_t highe
 /// Rank, extents and place. No product here can overflow: the arena bounds them all, or memory.
 inline Status check_tensor(const Program& program, const ProgramTensor& tensor, std::int64_t index) noexcept {
     const index_t element = size_of(tensor.dtype);
-    if (element == 0) return corrupt(OpKind::program, Field::tensor, index, 0);
+    if (element == 0 || tensor.layout == Layout::strided) return corrupt(OpKind::program, Field::tensor, index, 0);
     if (tensor.shape.rank < 1 || tensor.shape.rank > max_rank || tensor.shape[0] != program.max_batch)
         return corrupt(OpKind::program, Field::tensor, index, program.max_batch);
     const index_t most_bytes = tensor.is_given() ? PTRDIFF_MAX : program.arena_size;
@@ -160,7 +160,8 @@ inline Status check_dropped(const Program& program) noexcept {
         const bool is_behind =
             before == nullptr || before->tensor < dropped.tensor || (is_same && before->channel < dropped.channel);
         const bool are_codes = tensor.dtype == DType::int8 || tensor.dtype == DType::int16;
-        if (!is_behind || !are_codes || tensor.shape.rank < 2 || dropped.channel < 0 ||
+        const bool is_end = contains(program.inputs, dropped.tensor) || contains(program.outputs, dropped.tensor);
+        if (!is_behind || !are_codes || is_end || tensor.shape.rank < 2 || dropped.channel < 0 ||
             !are_codes_of(tensor.dtype, dropped.code, dropped.code))
             return refused;
         // With as many kept channels before it as there are, it is the last one.

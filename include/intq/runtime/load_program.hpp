@@ -172,7 +172,8 @@ private:
         for (std::int64_t i = 0; i < count && !numbers_.has_failed(); ++i) {
             const auto tensor = number<std::int32_t>(0), channel = number<std::int32_t>(0),
                        code = number<std::int32_t>(INT16_MIN, INT16_MAX);
-            place(list, i, DroppedChannel{tensor, channel, code, number<std::uint8_t>(0, 1) != 0});
+            const auto bits = number<std::uint8_t>(0, 3);
+            place(list, i, DroppedChannel{tensor, channel, code, (bits & 1) != 0, (bits & 2) != 0});
         }
         return list == nullptr ? std::span<const DroppedChannel>{}
                                : std::span<const DroppedChannel>{list, static_cast<std::size_t>(count)};

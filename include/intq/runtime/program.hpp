@@ -35,10 +35,11 @@ struct Instruction {
 
 /// A channel that a program no longer has: its code never changes, or nobody reads it (docs/constant_channels.md).
 struct DroppedChannel {
-    std::int32_t tensor = 0;   // index of a ProgramTensor
-    std::int32_t channel = 0;  // of the tensor with all its channels
-    std::int32_t code = 0;     // of each of its elements; of a channel that nobody reads the tensor's zero point
-    bool is_constant = true;   // else nobody reads it
+    std::int32_t tensor = 0;    // index of a ProgramTensor
+    std::int32_t channel = 0;   // of the tensor with all its channels
+    std::int32_t code = 0;      // of each of its elements; of a channel that nobody reads the tensor's zero point
+    bool is_constant = true;    // else nobody reads it
+    bool is_depthwise = false;  // of the output of a depthwise layer, which lost it with the channel of its input
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const DroppedChannel&, const DroppedChannel&) = default;
 };
 

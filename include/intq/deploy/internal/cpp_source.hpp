@@ -338,7 +338,8 @@ INTQ_INLINE std::string dropped_source(const runtime::Program& program) {
     std::string list;
     for (const runtime::DroppedChannel& dropped : program.dropped)
         list += "    {" + std::to_string(dropped.tensor) + ", " + std::to_string(dropped.channel) + ", " +
-                std::to_string(dropped.code) + (dropped.is_constant ? ", true},\n" : ", false},\n");
+                std::to_string(dropped.code) + (dropped.is_constant ? ", true" : ", false") +
+                (dropped.is_depthwise ? ", true},\n" : ", false},\n");
     return "/// Channels that the model had and no output depends on. A program that does not name them has none of "
            "it.\n"
            "inline constexpr intq::runtime::DroppedChannel dropped[] = {\n" +

@@ -28,10 +28,10 @@ std::vector<bool> foldable_inputs(const kernels::PackedConv2d& packed, const Cha
 
 /// For each tensor and channel, whether it stays: the smallest set that has
 ///
-///     the inputs and outputs of the program, and tensors that are not passed on by channels
-///     of a layer, each input channel that a kept output channel has a weight for that is not 0, unless it is foldable
-///     of any other operator, and of a layer's fused add, the channel that is one with a kept one
-///     a channel of each tensor
+///     the inputs and outputs of the program, tensors with stated bounds, which a run compares with all their codes,
+///     and tensors that are not passed on by channels of a layer, each input channel that a kept output channel has a
+///     weight for that is not 0, unless it is foldable of any other operator, and of a layer's fused add, the channel
+///     that is one with a kept one a channel of each tensor
 ///
 /// Tensors without codes have none.
 using KeptChannels = std::vector<std::vector<bool>>;
@@ -170,6 +170,8 @@ public:
         for (const runtime::Instruction& instruction : program_.instructions) connect(instruction);
         whole_.insert(whole_.end(), program_.inputs.begin(), program_.inputs.end());
         whole_.insert(whole_.end(), program_.outputs.begin(), program_.outputs.end());
+        for (std::size_t t = 0; t < intervals_.size(); ++t)
+            if (program_.tensors[t].has_stated_bounds) whole_.push_back(static_cast<std::int32_t>(t));
         for (const std::int32_t tensor : whole_)
             for (std::size_t c = 0; c < channels(tensor); ++c) keep(place(tensor, c));
         for (const std::size_t at : needed_) keep(at);
