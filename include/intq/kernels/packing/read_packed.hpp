@@ -77,7 +77,7 @@ inline bool has_weight(const PackedConv2d& packed, index_t channel, index_t k) n
 }
 
 /// Whether windows reach beyond the image, where they read the zero point.
-constexpr bool reaches_padding(const PackedConv2d& packed) noexcept { return !(packed.window.padding == Padding2d{}); }
+constexpr bool reaches_padding(const PackedConv2d& packed) noexcept { return detail::pads(packed.window); }
 
 /// The bias of an output channel in the codes of its sum, without what packing put into it.
 inline std::int64_t bias_of(const PackedConv2d& packed, index_t channel) noexcept {
