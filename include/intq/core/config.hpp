@@ -113,12 +113,14 @@
 #    endif
 #    define INTQ_OUT_OF_LINE __attribute__((noinline))
 #    define INTQ_FLATTEN __attribute__((flatten))
+#    define INTQ_COLD __attribute__((cold))
 #else
 #    define INTQ_ALWAYS_INLINE inline
 #    define INTQ_ALWAYS_INLINE_LAMBDA
 #    define INTQ_NEVER_INLINE
 #    define INTQ_OUT_OF_LINE
 #    define INTQ_FLATTEN
+#    define INTQ_COLD
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)

@@ -5,11 +5,12 @@
 //
 // A window of 3×3 is one sum, if its bytes are beside each other. Four rows of sixteen channels are interleaved byte by
 // byte, and four columns of that word by word: then sixteen bytes are four rows and columns of one channel, which hold
-// the windows of two columns on two lines.
+// the windows of two columns on two lines. Windows that share little with their neighbours are read tap by tap instead.
 #ifndef INTQ_KERNELS_CONV_WINDOW_DEPTHWISE_HPP
 #define INTQ_KERNELS_CONV_WINDOW_DEPTHWISE_HPP
 
 #include "intq/kernels/conv/epilogue.hpp"
+#include "intq/kernels/conv/tap_places.hpp"
 #include "intq/kernels/conv/window_codes.hpp"
 #include "intq/kernels/packing/input_form.hpp"
 #include "intq/simd/tiles/window_tile.hpp"
@@ -22,8 +23,8 @@ inline namespace INTQ_ABI {
 /// The types are those of WindowGemm.
 ///
 /// Result   exact: sums wrap, and the packer proved that the true sum fits
-/// Memory   conv2d_workspace_size(): rows and groups of sixteen channels. The calling thread does all work
-/// Cost     2 · pixels · channels · taps operations; padding is multiplied like pixels
+/// Memory   conv2d_workspace_size(): rows and groups of sixteen channels, or the places of taps. The calling thread
+/// does all work Cost     2 · pixels · channels · taps operations; padding is multiplied like pixels
 template <class Backend, class Policy, class Y, class Sumin> struct WindowDepthwise {
     using L = simd::lanes<Backend>;
     using Tile = simd::WindowTile<Backend>;
@@ -33,14 +34,19 @@ template <class Backend, class Policy, class Y, class Sumin> struct WindowDepthw
         INTQ_ASSERT(packed.is_depthwise && packed.depthwise == Backend::depthwise_int8_packing);
         INTQ_ASSERT(packed.has_sumin == adds);
         const Layout layout(packed.window, *call.geometry);
-        if (!layout.slides)
-            run_any(call);
-        else if constexpr (INTQ_SMALL)
+        if (!layout.slides) return run_any(call);
+        if constexpr (INTQ_SMALL) {
             run_windows<0>(call, layout);
-        else if (packed.window.stride.width == 1)
-            run_windows<1>(call, layout);
-        else
-            run_windows<2>(call, layout);
+        } else {
+            if constexpr (has_short) {
+                const index_t listed = detail::listed_pixels<Tile>(call, layout.bytes() - packed.out_channels);
+                if (listed > 0) return run_taps(call, listed);
+            }
+            if (packed.window.stride.width == 1)
+                run_windows<1>(call, layout);
+            else
+                run_windows<2>(call, layout);
+        }
     }
 
 private:
@@ -48,6 +54,22 @@ private:
     static constexpr bool has_short = detail::has_window_codes<Policy, std::int8_t, Y, Sumin>();
     using Layout = detail::DepthwiseWindowLayout;
     static_assert(Layout::column_bytes == simd::column_bytes && Layout::group_bytes == simd::group_bytes);
+
+    /// Tap by tap, with a pixel of padding in front of the list.
+    static INTQ_NEVER_INLINE void run_taps(const ConvCall& call, index_t listed) noexcept {
+        const PackedConv2d& packed = *call.packed;
+        auto* const padding = reinterpret_cast<std::int8_t*>(call.workspace);
+        for (index_t c = 0; c < packed.out_channels; c += Tile::tap_channels)
+            Tile::copy_cells(static_cast<const std::int8_t*>(packed.padding_row), padding + c, 1, 0, 0,
+                             Tile::tap_channels);
+        auto* const places = reinterpret_cast<std::int32_t*>(call.workspace + packed.out_channels);
+        detail::run_listed<Tile>(
+            call, padding, places, listed, [&](simd::TapWindows& windows) INTQ_ALWAYS_INLINE_LAMBDA {
+                detail::with_saturation(detail::saturation_of(packed.codes), [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                    Tile::template store_taps<range.value>(windows);
+                });
+            });
+    }
 
     // The stride is a constant where code need not be small, otherwise 0.
 

@@ -11,6 +11,7 @@
 #include "intq/simd/arm/helium_depthwise.hpp"
 #include "intq/simd/arm/helium_int16.hpp"
 #include "intq/simd/arm/helium_streams.hpp"
+#include "intq/simd/arm/helium_taps.hpp"
 #include "intq/simd/arm/helium_tile.hpp"
 
 #ifdef INTQ_DETAIL_HELIUM_
@@ -67,6 +68,9 @@ template <> struct LanesOf<helium> { using type = helium_lanes; };
 #    if defined(__ARM_FEATURE_MVE)
 
 template <> struct WindowTile<helium> {
+    static constexpr int tap_channels = 16;
+    static constexpr std::int32_t tap_line = 3, tap_line_2 = INT32_MAX;
+
     static INTQ_ALWAYS_INLINE void copy_cells(const std::int8_t* from, std::int8_t* to, index_t count,
                                               index_t from_step, index_t to_step, index_t bytes) noexcept {
         detail::helium_copy_cells(from, to, count, from_step, to_step, bytes);
@@ -99,6 +103,20 @@ template <> struct WindowTile<helium> {
                                          reinterpret_cast<std::uintptr_t>(x));
     }
     static INTQ_ALWAYS_INLINE void add_taps(const Int16TapSums& sums) noexcept { detail::helium_add_taps(&sums); }
+    static INTQ_ALWAYS_INLINE TapOrigin tap_origin(const std::int8_t* x, const std::int8_t* padding) noexcept {
+        return TapOrigin::addresses(x, padding);
+    }
+    static INTQ_ALWAYS_INLINE void move_places(std::int32_t* to, const std::int32_t (&mask)[3], std::int32_t step,
+                                               index_t pixels) noexcept {
+        const std::int32_t a = mask[0] & step, b = mask[1] & step, c = mask[2] & step;
+        const std::int32_t steps[]{a, b, c, a, b, c};
+        detail::helium_move_places(to, steps, static_cast<std::int32_t>(pixels));
+    }
+    template <Saturation Range> static INTQ_ALWAYS_INLINE void store_taps(TapWindows& taps) noexcept {
+        using enum Saturation;
+        Range == rectified || Range == positive ? detail::helium_store_taps_half_up(&taps)
+                                                : detail::helium_store_taps_away(&taps);
+    }
     static INTQ_ALWAYS_INLINE void stage_rows(const DepthwiseRows& rows) noexcept { detail::helium_stage_rows(&rows); }
     static INTQ_ALWAYS_INLINE void stage_groups(const DepthwiseGroups& groups) noexcept {
         detail::helium_stage_groups(&groups);
@@ -128,6 +146,9 @@ template <> struct WindowTile<helium> {
 #    else
 
 template <> struct WindowTile<helium> {
+    static constexpr int tap_channels = 16;
+    static constexpr std::int32_t tap_line = 3, tap_line_2 = INT32_MAX;
+
     static void copy_cells(const std::int8_t* from, std::int8_t* to, index_t count, index_t from_step, index_t to_step,
                            index_t bytes) noexcept {
         for (; count > 0; --count, from += from_step, to += to_step)
@@ -166,6 +187,16 @@ template <> struct WindowTile<helium> {
                     sum += of.x[of.taps[tap] / static_cast<std::int32_t>(sizeof(std::int16_t)) + c] * w[8 * tap];
             of.sums[c] = sum;
         }
+    }
+    static TapOrigin tap_origin(const std::int8_t*, const std::int8_t*) noexcept { return counted_taps; }
+    template <Saturation Range> static void store_taps(TapWindows& of) noexcept {
+        for (std::int32_t p = 0; p < of.pixels; ++p)
+            for (std::int32_t c = 0; c < of.blocks * tap_channels; ++c) {
+                std::int32_t sum = 0;
+                for (int t = 0; t < window_taps; ++t)
+                    sum += of.code_at(of.places[window_taps * p + t], c) * of.w[window_taps * c + t];
+                of.y[p * of.channels + c] = code<Range>(sum, c, of);
+            }
     }
     static void stage_rows(const DepthwiseRows& of) noexcept {
         for (index_t column = 0; column < of.columns; ++column)

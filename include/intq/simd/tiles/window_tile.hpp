@@ -11,6 +11,7 @@
 
 #include "intq/simd/base/code_streams.hpp"
 #include "intq/simd/base/primitives.hpp"
+#include "intq/simd/tiles/tap_windows.hpp"
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
@@ -144,6 +145,8 @@ struct DepthwiseCodes {
 ///                                          a stride of 2 of the first column of one behind the last. The sums of a
 ///                                          channel lie where its group was: [column][line], or [column]
 ///     store_group_codes<Range, Stride>(const DepthwiseCodes&)
+///
+/// and those of tap_windows.hpp.
 template <class Backend> struct WindowTile;
 
 }  // namespace INTQ_ABI
