@@ -11,6 +11,7 @@
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/paired_lines.hpp"
 #include "intq/kernels/conv/short_codes.hpp"
+#include "intq/kernels/conv/tap_places.hpp"
 #include "intq/simd/tiles/paired_tile.hpp"
 
 namespace intq::kernels {
@@ -21,8 +22,8 @@ inline namespace INTQ_ABI {
 /// The types are those of PairedGemm.
 ///
 /// Result   exact: sums wrap, and the packer proved that the true sum fits
-/// Memory   conv2d_workspace_size(): the staged lines of four channels. The calling thread does all work
-/// Cost     2 · pixels · channels · taps operations; padding is multiplied like pixels
+/// Memory   conv2d_workspace_size(): the staged lines of four channels, or the places of taps. The calling thread does
+/// all work Cost     2 · pixels · channels · taps operations; padding is multiplied like pixels
 template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthwise {
     using L = simd::lanes<Backend>;
     using Tile = simd::PairedTile<Backend>;
@@ -31,8 +32,13 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthw
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.is_depthwise && packed.depthwise == Backend::depthwise_int8_packing);
         INTQ_ASSERT(packed.has_sumin == adds);
-        const bool is_short =
-            has_short && packed.scaled_is_small && detail::PairedLineLayout(packed.window, *call.geometry).served == 2;
+        const detail::PairedLineLayout layout(packed.window, *call.geometry);
+        const bool is_short = has_short && packed.scaled_is_small && layout.served == 2;
+        if constexpr (has_short && !INTQ_SMALL)
+            if (is_short) {
+                const index_t listed = detail::listed_pixels<Tile>(call, layout.bytes(packed.window));
+                if (listed > 0) return run_taps(call, listed);
+            }
         run_lines(call, is_short ? short_loop(packed) : &run_any);
     }
 
@@ -42,6 +48,18 @@ private:
     using Lines = detail::PairedLines<Backend>;
     /// What computes `count` output lines, from line `line` of all images on.
     using Loop = void (*)(const ConvCall&, const Lines&, index_t line, index_t count);
+
+    /// Tap by tap, where a few pixels would not pay for lines that are staged.
+    static INTQ_NEVER_INLINE void run_taps(const ConvCall& call, index_t listed) noexcept {
+        const PackedConv2d& packed = *call.packed;
+        detail::run_listed<Tile>(call, static_cast<const std::int8_t*>(packed.padding_row),
+                                 reinterpret_cast<std::int32_t*>(call.workspace), listed,
+                                 [&](simd::TapWindows& windows) INTQ_ALWAYS_INLINE_LAMBDA {
+                                     detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
+                                         Tile::template store_taps<L, range.value>(windows);
+                                     });
+                                 });
+    }
 
     /// All output lines, in one code for all layers. run() chooses the loop: of a generated model, where a layer's
     /// parameters are constants there, no other loop is linked.

@@ -12,6 +12,7 @@
 #include "intq/simd/arm/dsp_codes.hpp"
 #include "intq/simd/arm/dsp_lines.hpp"
 #include "intq/simd/arm/dsp_products.hpp"
+#include "intq/simd/arm/dsp_taps.hpp"
 #include "intq/simd/arm/dsp_windows.hpp"
 #include "intq/simd/arm/dsp_words.hpp"
 
@@ -225,6 +226,14 @@ template <> struct PairedTile<dsp> {
                  DspWords::even_bytes(e), to);
         put_five(DspWords::odd_bytes(a), DspWords::odd_bytes(b), DspWords::odd_bytes(c), DspWords::odd_bytes(d),
                  DspWords::odd_bytes(e), to + 3);
+    }
+    static constexpr int tap_channels = 4;
+    static constexpr std::int32_t tap_line = 0, tap_line_2 = 4;
+    static INTQ_ALWAYS_INLINE TapOrigin tap_origin(const std::int8_t* x, const std::int8_t* padding) noexcept {
+        return DspTaps::origin(x, padding);
+    }
+    template <class Lanes, CodeRange Range> static INTQ_ALWAYS_INLINE void store_taps(TapWindows& taps) noexcept {
+        DspTaps::store<Lanes, Range>(taps);
     }
     template <class Lanes, int Stride, CodeRange Range>
     static INTQ_ALWAYS_INLINE void store_windows(const PairedWindows& windows) noexcept {

@@ -12,6 +12,7 @@
 #include "intq/simd/base/code_streams.hpp"
 #include "intq/simd/base/primitives.hpp"
 #include "intq/simd/base/tags.hpp"
+#include "intq/simd/tiles/tap_windows.hpp"
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
@@ -110,6 +111,8 @@ struct PairedWindows {
 ///     add(acc, x, w)                   acc + x[0]·w[0] + x[1]·w[1]; of int16 layers in int64 as well
 ///     store_windows<Lanes, Stride, CodeRange>(const PairedWindows&)
 ///                                      the codes of Lanes::ShortRounding, of columns of pair_four() or pair_five()
+///     store_taps<Lanes, CodeRange>(TapWindows&)
+///                                      and what else tap_windows.hpp says
 ///
 /// For those of int16, on words of two channels:
 ///
