@@ -64,7 +64,7 @@ template <class Target> void print_planes() {
         std::vector<std::int8_t> y(x.size());
         test::Draw draw(static_cast<std::uint64_t>(channels));
         for (float& value : x) value = draw.real(-3.0f, 3.0f);
-        kernels::kernel_table<Target, simd::scalar>.quantize[0].run_nchw(x.data(), 1, channels, pixels, qparams,
+        kernels::kernel_table<Target, simd::scalar>.quantize[0].run_nchw(x.data(), 1, channels, pixels, pixels, qparams,
                                                                          y.data(), serial);
         std::printf("%d planes: %08x\n", static_cast<int>(channels),
                     static_cast<unsigned>(sum_of(std::as_bytes(std::span(y)))));

@@ -213,6 +213,46 @@ Outcome run_pool(const KernelTable& table, Draw draw) {
     return z.bytes();
 }
 
+/// An average over a whole image, in parts of some rows: the codes of the pool over all of them.
+Outcome run_pool_sums(const KernelTable& table, Draw draw) {
+    const Drawn d(draw, table);
+    const Size2d in{draw.between(1, 9), draw.between(1, draw.one_in(8) ? 300 : 9)};
+    const Window2d window{in, {1, 1}, {}, {1, 1}};
+    const arith::CodesOf x = d.codes(draw, draw_scale(draw));
+    const arith::CodesOf y = draw.one_in(2) ? x : d.codes(draw, draw_scale_near(draw, x.scale));
+    const index_t cells = in.height * in.width;
+    const auto average = draw.one_in(3) ? arith::make_mean(table.policy(), x, y, d.clamp(draw, y), cells)
+                                        : arith::make_average(table.policy(), x, y, d.clamp(draw, y), cells,
+                                                              static_cast<PoolDivisor>(draw.between(0, 1)), false);
+    if (!average) return {};
+    const auto* const row = find(
+        table.pool_sums, [&](const kernels::PoolSumRow& r) { return r.dtype == d.dtype && r.rule == average->rule; });
+    const auto* const whole = find(table.pool, [&](const kernels::PoolRow& r) {
+        return r.op == OpKind::avg_pool2d && r.dtype == d.dtype && r.rule == average->rule;
+    });
+    if (row == nullptr || whole == nullptr) return {};
+    const index_t channels = draw.between(1, draw.one_in(3) ? 300 : 20), line = in.width * channels * d.element;
+    Given a(draw, in.height * line);
+    Taken z(draw, channels * d.element), expected(draw, channels * d.element);
+    whole->run({&window, &*average, a.bytes(), expected.as<std::byte>(), 1, channels, in, {1, 1}, &serial});
+    std::vector<std::int32_t> sums(static_cast<std::size_t>(channels));
+    for (index_t first = 0, rows = 0; first < in.height; first += rows) {
+        rows = draw.between(1, in.height - first);
+        row->run({&window,
+                  &*average,
+                  a.bytes() + first * line,
+                  z.as<std::byte>(),
+                  1,
+                  channels,
+                  {rows, in.width},
+                  {1, 1},
+                  &serial},
+                 {sums.data(), first == 0, first + rows == in.height});
+    }
+    if (z.bytes() != expected.bytes()) throw Fault{"gives other averages by parts"};
+    return z.bytes();
+}
+
 Outcome run_interpolate(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
     const bool of_values = table.policy().computes_as_onnx() && d.dtype == DType::int8 && draw.one_in(3);
@@ -298,7 +338,7 @@ Outcome run_quantize(const KernelTable& table, Draw draw) {
         for (index_t i = 0; i < shape.size(); ++i) a.as<float>()[i] = draw.real(-150.0f, 150.0f) * y.scale;
     Taken z(draw, shape.size() * d.element);
     if (is_nchw)
-        row->run_nchw(a.as<float>(), images, channels, pixels, qparams, z.as<std::byte>(), serial);
+        row->run_nchw(a.as<float>(), images, channels, pixels, pixels, qparams, z.as<std::byte>(), serial);
     else
         row->run(a.as<float>(),
                  per_channel ? ChannelBlocks{images * pixels, channels, 1} : ChannelBlocks{1, 1, shape.size()}, qparams,
@@ -432,6 +472,7 @@ constexpr Operator operators[] = {
     {"requantize", &run_requantize},
     {"clamp", &run_clamp},
     {"pool", &run_pool},
+    {"pool_sums", &run_pool_sums},
     {"interpolate", &run_interpolate},
     {"look_up", &run_look_up},
     {"softmax", &run_softmax},

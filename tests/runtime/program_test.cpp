@@ -383,7 +383,7 @@ TEST_CASE("parameters that do not fit their tensors are refused") {
         CHECK(!spoiler.judge_with(step.packed.out_channels, step.packed.out_channels - 1).status.ok());
         CHECK(!spoiler.judge_with(step.packed.has_sumin, !step.packed.has_sumin).status.ok());
         CHECK(!spoiler.judge_with(step.packed.input_dtype, DType::int16).status.ok());
-        CHECK(!spoiler.judge_with(step.packed.accumulator_bits, 64).status.ok());
+        CHECK(!spoiler.judge_with(step.packed.accumulator_bits, std::uint8_t{64}).status.ok());
         CHECK(!spoiler.judge_with(step.packed.window.stride.height, index_t{2}).status.ok());
         const void* const none = nullptr;
         CHECK(spoiler.judge_with(step.packed.weights, none).status.field == Field::weight);

@@ -302,6 +302,39 @@ inline bool run_pool_rows(const KernelTable& table) {
     return table.pool.size() == (has_mean ? 6 : has_values ? 5 : 4);
 }
 
+/// The average of a whole image, whose rows come in two parts.
+inline bool run_pool_sum_rows(const KernelTable& table) {
+    const Window2d whole{{side, side}, {1, 1}, {}, {1, 1}};
+    std::int32_t sums[inputs];
+    for (const kernels::PoolSumRow& row : table.pool_sums) {
+        const auto of = codes(0.05f, row.dtype);
+        const auto average =
+            row.rule == table.policy().average
+                ? arith::make_average(table.policy(), of, of, all_codes(row.dtype), side * side,
+                                      PoolDivisor::kernel_cells, false)
+                : arith::make_mean(table.policy(), of, codes(0.02f, row.dtype), all_codes(row.dtype), side * side);
+        if (!average.ok() || average->rule != row.rule) return false;
+        clear_y();
+        const auto* const x = reinterpret_cast<const std::byte*>(x_memory);
+        const auto add = [&](index_t first, index_t rows) {
+            row.run({&whole,
+                     &*average,
+                     x + first * side * inputs * size_of(row.dtype),
+                     y_memory,
+                     1,
+                     inputs,
+                     {rows, side},
+                     {1, 1},
+                     &serial},
+                    {sums, first == 0, first + rows == side});
+        };
+        add(0, 2);
+        add(2, side - 2);
+        if (!y_agrees(row.dtype)) return false;
+    }
+    return table.pool_sums.size() == (table.policy().average == arith::AverageRule::divide_codes ? 4 : 2);
+}
+
 inline bool run_quantize_rows(const KernelTable& table) {
     const ChannelBlocks blocks{batch * side * side, inputs, 1};
     const float scales[inputs] = {0.01f, 0.02f, 0.03f, 0.04f, 0.05f, 0.06f};
@@ -311,7 +344,7 @@ inline bool run_quantize_rows(const KernelTable& table) {
         row.run(reals, blocks, qparams, y_memory, serial);
         if (!y_agrees(row.output)) return false;
         clear_y();
-        row.run_nchw(reals, batch, inputs, side * side, qparams, y_memory, serial);
+        row.run_nchw(reals, batch, inputs, side * side, side * side, qparams, y_memory, serial);
         if (!y_agrees(row.output)) return false;
     }
     for (const kernels::DequantizeRow& row : table.dequantize) {
@@ -489,7 +522,7 @@ inline int run_target(const KernelTable& table) {
     for (const kernels::ConvRow& row : table.conv)
         if (!run_conv_row(table, row)) return 1;
     if (!run_elementwise_rows(table)) return 2;
-    if (!run_pool_rows(table)) return 3;
+    if (!run_pool_rows(table) || !run_pool_sum_rows(table)) return 3;
     if (!run_quantize_rows(table)) return 4;
     if (!run_program(table)) return 5;
     if (!run_table_rows(table)) return 11;

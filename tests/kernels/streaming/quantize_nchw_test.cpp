@@ -60,8 +60,8 @@ TEST_CASE("Planes become channels-last codes: the oracle's bytes for any number 
                             expected_bytes(images, {codes.for_oracle()}, oracle_targets()[t], row.output);
                         GuardedBuffer out(expected.size());
                         BackwardExecutor backward;
-                        row.run_nchw(images.values.data(), 2, channels, pixels, codes.for_library(), out.as<void>(),
-                                     backward.executor());
+                        row.run_nchw(images.values.data(), 2, channels, pixels, pixels, codes.for_library(),
+                                     out.as<void>(), backward.executor());
                         ++compared;
                         if (!out.is_intact() || !holds(out, expected))
                             FAIL_CHECK(backend.name << ", target " << t << ", " << name_of(row.output) << ", "
@@ -83,10 +83,17 @@ TEST_CASE("Planes with a scale for each channel are quantized with their own") {
         const auto expected = expected_bytes(images, per_channel, oracle_targets()[0], DType::int8);
         for (const BackendTables& backend : usable_backend_tables()) {
             GuardedBuffer out(expected.size());
-            backend.tables[0]->quantize[0].run_nchw(images.values.data(), 1, channels, 1030,
+            backend.tables[0]->quantize[0].run_nchw(images.values.data(), 1, channels, 1030, 1030,
                                                     QParams::per_channel(scales, {}, 1, -128, 127), out.as<void>(),
                                                     serial);
             CHECK(holds(out, expected));
+            // Some pixels of an image, whose planes are as far apart as before.
+            GuardedBuffer first(517 * static_cast<std::size_t>(channels));
+            backend.tables[0]->quantize[0].run_nchw(images.values.data(), 1, channels, 517, 1030,
+                                                    QParams::per_channel(scales, {}, 1, -128, 127), first.as<void>(),
+                                                    serial);
+            CHECK(first.is_intact());
+            CHECK(holds(first, {expected.begin(), expected.begin() + 517 * channels}));
         }
     }
 }

@@ -82,7 +82,7 @@ private:
                 packed.in_channels,
                 geometry.in.height,
                 geometry.in.width,
-                oy * packed.window.stride.height - packed.window.padding.top,
+                oy * packed.window.stride.height - detail::padding_above(packed.window, geometry),
                 packed.input_zero_point};
     }
 

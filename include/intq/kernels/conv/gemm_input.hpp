@@ -60,7 +60,7 @@ public:
             enter_line(geometry.batch, window.kernel);
         } else {
             images_ = geometry.batch;
-            corner_ = -(window.padding.top * geometry.in.width + window.padding.left) * channels;
+            corner_ = -(padding_above(window, geometry) * geometry.in.width + window.padding.left) * channels;
             if constexpr (goes_by_lines)
                 enter_line_of(0);
             else

@@ -112,7 +112,7 @@ public:
     /// @param x  the image at channel c
     void stage(const std::int16_t* x, index_t first, index_t count, index_t c) const noexcept {
         const Window2d& window = packed_.window;
-        index_t top = first * window.stride.height - window.padding.top;
+        index_t top = first * window.stride.height - padding_above(window, geometry_);
         std::int32_t* to = words_ + at_.before * at_.groups;
         const bool are_three = !INTQ_SMALL && window.kernel.height == 3 && packed_.in_channels - c >= int16_channels;
         for (; count > 0; --count, top += window.stride.height, to += at_.line) {

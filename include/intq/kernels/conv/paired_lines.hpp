@@ -52,7 +52,7 @@ public:
     void find(const std::int8_t* x, index_t first, index_t count) noexcept {
         const Window2d& window = packed_.window;
         x_ = x;
-        top_ = first * window.stride.height - window.padding.top;
+        top_ = first * window.stride.height - padding_above(window, geometry_);
         count_ = count;
         if (!has_rows()) return;
         index_t top = top_;

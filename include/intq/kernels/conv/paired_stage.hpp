@@ -117,7 +117,8 @@ public:
           words_(reinterpret_cast<std::int32_t*>(words)),
           codes_(reinterpret_cast<X*>(words + paired_words_bytes(packed_, *call.geometry))),
           channels_(packed_.group_inputs()),
-          is_run_(packed_.groups == 1 && packed_.window.dilation.width == 1) {
+          is_run_(packed_.groups == 1 && packed_.window.dilation.width == 1),
+          above_(padding_above(packed_.window, *call.geometry)) {
         if (channels_ % 4 == 0) return;
         const index_t codes = packed_.taps() * channels_, size = packed_.column_size();
         for (index_t i = codes; i < size; ++i) codes_[i] = 0;  // their weights are zero too
@@ -209,7 +210,7 @@ private:
         top_ += window.stride.height;
         if (++row_ < out_.height) return;
         row_ = 0;
-        top_ = -window.padding.top;
+        top_ = -above_;
         image_ += in_.height * line_stride_;
     }
 
@@ -222,7 +223,7 @@ private:
     index_t channels_;
     bool is_run_;
     index_t row_ = 0, column_ = 0;  // of the next pixel
-    index_t top_ = -packed_.window.padding.top, left_ = -packed_.window.padding.left;
+    index_t above_, top_ = -above_, left_ = -packed_.window.padding.left;
 };
 
 }  // namespace detail

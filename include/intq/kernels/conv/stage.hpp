@@ -106,7 +106,7 @@ void stage_padded(const PackedConv2d& packed, const ConvGeometry& geometry, cons
     const index_t left = padding.left < size.width ? padding.left : size.width;
     const index_t inside = geometry.in.width < size.width - left ? geometry.in.width : size.width - left;
     executor(geometry.batch * size.height, [&](index_t line) {
-        const index_t image = line / size.height, y = line % size.height - padding.top;
+        const index_t image = line / size.height, y = line % size.height - padding_above(packed.window, geometry);
         const index_t to = line * size.width * channels;
         if (y < 0 || y >= geometry.in.height) return stager.fill(to, size.width * channels, zero);
         stager.fill(to, left * channels, zero);

@@ -41,9 +41,10 @@ private:
     static void place_taps(const ConvCall& call, index_t line, index_t column, std::int32_t* to) noexcept {
         const PackedConv2d& packed = *call.packed;
         const auto& [kernel, stride, padding, dilation] = packed.window;
+        const index_t above = padding_above(packed.window, *call.geometry);
         const Size2d in = call.geometry->in;
         const index_t image = line / call.geometry->out.height, row = line - image * call.geometry->out.height;
-        const index_t top = row * stride.height - padding.top, left = column * stride.width - padding.left;
+        const index_t top = row * stride.height - above, left = column * stride.width - padding.left;
         const index_t pixel = packed.in_channels * static_cast<index_t>(sizeof(X));
         const std::int32_t beside =
             Tile::padding_place(static_cast<const X*>(call.x), static_cast<const X*>(packed.padding_row));

@@ -35,7 +35,8 @@ INTQ_ALWAYS_INLINE void list_windows(const ConvCall& call, simd::TapOrigin origi
     for (; to != end; ++line, column = 0) {
         const index_t image = line / out.height, top = (line - image * out.height) * window.stride.height;
         std::int32_t place[3], mask[3];  // of the first pixel of a row; all ones, or zero where every pixel is padding
-        for (index_t ky = 0, y = top - window.padding.top; ky < 3; ++ky, y += window.dilation.height) {
+        for (index_t ky = 0, y = top - padding_above(window, *call.geometry); ky < 3;
+             ++ky, y += window.dilation.height) {
             const bool is_inside = is_in(y, in.height);
             place[ky] = is_inside ? origin.image + static_cast<std::int32_t>((image * in.height + y) * in.width) * pixel
                                   : origin.padding;

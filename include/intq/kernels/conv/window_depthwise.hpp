@@ -160,7 +160,7 @@ private:
         const auto step = static_cast<std::int32_t>(packed.in_channels);
         const index_t row = in.width * step, served = stride == 1 ? 2 : 1;
         const auto channels = static_cast<std::int32_t>(block.channels);
-        index_t top = block.line * stride - packed.window.padding.top;
+        index_t top = block.line * stride - detail::padding_above(packed.window, *call.geometry);
         const index_t left = block.first * stride - packed.window.padding.left + block.before;
         const auto* x = static_cast<const std::int8_t*>(call.x) +
                         ((block.image * in.height + top) * in.width + left) * step + block.c;
@@ -278,11 +278,12 @@ private:
     static std::int32_t sum_of(const ConvCall& call, index_t image, index_t row, index_t column, index_t c) noexcept {
         const PackedConv2d& packed = *call.packed;
         const Window2d& window = packed.window;
+        const index_t above = detail::padding_above(window, *call.geometry);
         const Size2d in = call.geometry->in;
         const auto* const weights = static_cast<const std::int8_t*>(packed.weights) + c * packed.depthwise_weights();
         std::int32_t sum = static_cast<const std::int32_t*>(packed.bias)[c];
         for (index_t ky = 0; ky < window.kernel.height; ++ky) {
-            const index_t y = row * window.stride.height - window.padding.top + ky * window.dilation.height;
+            const index_t y = row * window.stride.height - above + ky * window.dilation.height;
             for (index_t kx = 0; kx < window.kernel.width; ++kx) {
                 const index_t x = column * window.stride.width - window.padding.left + kx * window.dilation.width;
                 const bool is_inside = y >= 0 && y < in.height && x >= 0 && x < in.width;

@@ -26,6 +26,7 @@ public:
     WindowStager(const ConvCall& call, index_t group, const WindowLayout& layout, std::int8_t* to) noexcept
         : packed_(*call.packed),
           in_(call.geometry->in),
+          above_(padding_above(packed_.window, *call.geometry)),
           at_(layout),
           x_(static_cast<const std::int8_t*>(call.x) + group * packed_.group_inputs() * element),
           to_(to),
@@ -37,7 +38,7 @@ public:
     void stage(index_t image, index_t line, index_t first, index_t count) const noexcept {
         const Window2d& window = packed_.window;
         const std::int8_t* const x = x_ + image * in_.height * line_;
-        const index_t top = line * window.stride.height - window.padding.top;
+        const index_t top = line * window.stride.height - above_;
         index_t left = first * window.stride.width - window.padding.left;
         if (at_.shares) return stage_columns(x, top, left, 1, (count - 1) * at_.pitch + window.kernel.width, to_);
         for (std::int8_t* to = to_; count > 0; --count, left += window.stride.width, to += at_.pitch * at_.column)
@@ -80,6 +81,7 @@ private:
 
     const PackedConv2d& packed_;
     Size2d in_;
+    index_t above_;
     const WindowLayout& at_;
     const std::int8_t* x_;
     std::int8_t* to_;

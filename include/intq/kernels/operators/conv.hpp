@@ -119,8 +119,10 @@ inline void describe_params(ConvParams& step, auto& fields) {
     fields("geometry.batch", geometry.batch);
     fields("geometry.in", geometry.in);
     fields("geometry.out", geometry.out);
+    fields("geometry.cut", geometry.cut);
     const Window2d& window = step.packed.window;
-    if (fields.status().ok() && fields.expect(detail::check_geometry_extents(window, geometry.in)))
+    if (fields.status().ok() && fields.expect(geometry.cut == 0, Field::geometry) &&
+        fields.expect(detail::check_geometry_extents(window, geometry.in)))
         fields.expect(is_geometry_of(window, geometry), Field::geometry);
 }
 
@@ -141,9 +143,31 @@ inline bool has_linear(const KernelTable& table, const OperatorTypes& types) noe
 }
 
 inline ConvGeometry geometry_of(const OperatorCall& call) noexcept {
-    ConvGeometry geometry = call.params_as<ConvParams>().geometry;
+    const ConvParams& step = call.params_as<ConvParams>();
+    ConvGeometry geometry = step.geometry;
     geometry.batch = call.batch;
+    if (call.band == nullptr) return geometry;
+    geometry.in.height = call.x_height();
+    geometry.out.height = call.y_height();
+    geometry.cut = detail::cut_padding(step.packed.window, call.band->rows.first);
     return geometry;
+}
+
+inline bool conv_runs_by_rows(const OperatorCall& call) noexcept {
+    return detail::sees_rows(call.params_as<ConvParams>().packed.window);
+}
+/// Of depthwise layers whose kernels let two lines share their columns.
+inline index_t rows_of_conv_together(const OperatorCall& call) noexcept {
+    const auto& [packed, geometry] = call.params_as<ConvParams>();
+    if (packed.is_paired_depthwise() && packed.input_dtype == DType::int8)
+        return detail::PairedLineLayout(packed.window, geometry).served;
+    if (packed.stages_depthwise_windows()) return detail::DepthwiseWindowLayout(packed.window, geometry).served;
+    return 1;
+}
+/// The operand of a fused add has the rows of the output.
+inline RowRange rows_of_conv(const OperatorCall& call, index_t operand, RowRange rows) noexcept {
+    if (operand > 0) return rows;
+    return detail::rows_of_windows(call.params_as<ConvParams>().packed.window, call.x().shape[2], rows);
 }
 
 inline index_t conv_workspace_size(const OperatorCall& call) noexcept {
@@ -181,9 +205,10 @@ inline Status check_conv(const OperatorCall& call) noexcept {
 inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
     const PackedConv2d& packed = call.params_as<ConvParams>().packed;
     const ConvGeometry& given = call.params_as<ConvParams>().geometry;
-    ConvGeometry of_batch{};
-    if (given.batch != call.batch) of_batch = geometry_of(call);
-    const ConvGeometry& geometry = given.batch == call.batch ? given : of_batch;
+    const bool is_given = call.band == nullptr && given.batch == call.batch;
+    ConvGeometry of_run{};
+    if (!is_given) of_run = geometry_of(call);
+    const ConvGeometry& geometry = is_given ? given : of_run;
     INTQ_ASSERT(call.table.runs() && "the table describes the kernels of another machine");
     const void* const x = call.table.stage(packed, geometry, call.x_data(), call.workspace, *call.executor);
     const ConvRow* const row = find_conv(call.table, packed);
@@ -200,6 +225,9 @@ inline constexpr ProgramOperator conv2d_operator{.op = OpKind::conv2d,
                                                  .run = &run_conv,
                                                  .has_kernel = &has_conv2d,
                                                  .workspace_size = &conv_workspace_size,
+                                                 .runs_by_rows = &conv_runs_by_rows,
+                                                 .rows_of_operand = &rows_of_conv,
+                                                 .rows_together = &rows_of_conv_together,
                                                  .params = param_struct<ConvParams>};
 inline constexpr ProgramOperator linear_operator{.op = OpKind::linear,
                                                  .takes_more = true,

@@ -63,6 +63,7 @@ void run_binary(const OperatorCall& call, const Row& row, const Params& params) 
     Call one{&params, call.x_data(0), call.x_data(1), call.y_data(), call.y_size(), call.executor};
     const auto of_run = [&](Shape shape) {
         shape[0] = call.batch;
+        if (call.band != nullptr && shape[2] > 1) shape[2] = call.y_height();
         return shape;
     };
     const Shape &a = call.x(0).shape, &b = call.x(1).shape, &out = call.y().shape;
@@ -181,6 +182,9 @@ inline void requantize_operand(const OperatorCall& call, index_t i, index_t colu
              stride, call.executor});
 }
 
+/// A cat of channels takes the same rows of all operands.
+inline bool joins_channels(const OperatorCall& call) noexcept { return cat_axis(call) == 1; }
+
 inline void run_requantize(const OperatorCall& call) INTQ_NOEXCEPT {
     requantize_operand(call, 0, call.x_size(), call.x_size(), 0);
 }
@@ -206,6 +210,7 @@ constexpr ProgramOperator sum_operator(OpKind op) noexcept {
             .check = &check_add,
             .run = &run_add,
             .has_kernel = &detail::has_dtype<&KernelTable::add>,
+            .runs_by_rows = &detail::always_by_rows,
             .params = param_struct<arith::AddParams>};
 }
 inline constexpr ProgramOperator add_operator = sum_operator(OpKind::add);
@@ -218,6 +223,7 @@ inline constexpr ProgramOperator mul_operator{.op = OpKind::mul,
                                               .check = &check_mul,
                                               .run = &run_mul,
                                               .has_kernel = &detail::has_dtype<&KernelTable::mul>,
+                                              .runs_by_rows = &detail::always_by_rows,
                                               .params = param_struct<arith::MulParams>};
 inline constexpr ProgramOperator relu_operator{.op = OpKind::relu,
                                                .may_run_in_place = true,
@@ -226,6 +232,7 @@ inline constexpr ProgramOperator relu_operator{.op = OpKind::relu,
                                                .check = &check_clamp,
                                                .run = &run_clamp,
                                                .has_kernel = &detail::has_dtype<&KernelTable::clamp>,
+                                               .runs_by_rows = &detail::always_by_rows,
                                                .params = param_struct<arith::OutputCodes>};
 inline constexpr ProgramOperator requantize_operator{.op = OpKind::requantize,
                                                      .codes = CodesFollow::each_code,
@@ -233,6 +240,7 @@ inline constexpr ProgramOperator requantize_operator{.op = OpKind::requantize,
                                                      .check = &check_requantize,
                                                      .run = &run_requantize,
                                                      .has_kernel = &has_requantize,
+                                                     .runs_by_rows = &detail::always_by_rows,
                                                      .params = param_struct<RequantizeParams>};
 inline constexpr ProgramOperator cat_operator{.op = OpKind::cat,
                                               .takes_more = true,
@@ -242,6 +250,7 @@ inline constexpr ProgramOperator cat_operator{.op = OpKind::cat,
                                               .check = &check_cat,
                                               .run = &run_cat,
                                               .has_kernel = &has_requantize,
+                                              .runs_by_rows = &joins_channels,
                                               .params = param_struct<RequantizeParams>};
 
 }  // namespace operators

@@ -16,6 +16,9 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
+/// An ArenaTensor::ring that is no number of rows.
+inline constexpr std::int16_t sums_of_rows = -1;
+
 /// A tensor in an arena; the batch is the run's.
 struct ArenaTensor {
     DType dtype = DType::none;
@@ -32,6 +35,10 @@ struct ArenaTensor {
     /// Whether a run compares int8 or int16 codes with the range of qparams: bounds that a caller stated, and that the
     /// proofs of the layers behind it rely on.
     bool has_stated_bounds = false;
+    /// Of a tensor of a group of instructions, which run row by row (runtime/row_schedule.hpp): the rows of one image
+    /// that the arena holds at a time; or sums_of_rows, where the group adds up the image of which this is the average:
+    /// until the last row is there, its place holds sums of 32 bits. 0: the arena holds all of it.
+    std::int16_t ring = 0;
 
     /// The axis of per-channel parameters: 1; for rows the last.
     INTQ_ALWAYS_INLINE constexpr int channel_axis() const noexcept {
@@ -42,12 +49,37 @@ struct ArenaTensor {
         return shape.rank > 0 && shape[0] > 0 ? shape.size() / shape[0] : 0;
     }
     INTQ_ALWAYS_INLINE constexpr index_t bytes() const noexcept { return shape.size() * size_of(dtype); }
+    /// Of an image (N, C, H, W).
+    INTQ_ALWAYS_INLINE constexpr index_t elements_per_row() const noexcept { return shape[1] * shape[3]; }
+    /// Bytes in the arena.
+    INTQ_ALWAYS_INLINE constexpr index_t arena_bytes() const noexcept {
+        if (holds_sums()) return shape.size() * index_t{sizeof(std::int32_t)};
+        return ring > 0 ? ring * elements_per_row() * size_of(dtype) : is_given() ? 0 : bytes();
+    }
+    INTQ_ALWAYS_INLINE constexpr bool holds_sums() const noexcept { return ring == sums_of_rows; }
     INTQ_ALWAYS_INLINE constexpr bool is_given() const noexcept { return offset < 0; }
     /// @pre is_given()
     INTQ_ALWAYS_INLINE constexpr index_t given_input() const noexcept { return -1 - offset; }
 };
 
 INTQ_ALWAYS_INLINE constexpr index_t offset_of_given(index_t input) noexcept { return -1 - input; }
+
+/// Rows of an image, from first up to but without last.
+struct RowRange {
+    index_t first = 0;
+    index_t last = 0;
+
+    INTQ_ALWAYS_INLINE constexpr index_t count() const noexcept { return last - first; }
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const RowRange&, const RowRange&) = default;
+};
+
+/// Some rows of an output, of one image, and where they and the rows lie that they are computed from.
+struct RowBand {
+    RowRange rows{};
+    std::byte* output = nullptr;
+    const RowRange* operand_rows = nullptr;      // of each operand
+    const std::byte* const* operands = nullptr;  // where the first of them begins
+};
 
 /// One instruction as its operator sees it: operands -> output.
 struct OperatorCall {
@@ -62,25 +94,37 @@ struct OperatorCall {
     Workspace workspace{};
     const Executor* executor = nullptr;
     const void* const* given = nullptr;  // for each input of the program, where its caller has it
+    const RowBand* band = nullptr;       // the rows that are computed; null: all
 
     INTQ_ALWAYS_INLINE index_t operand_count() const noexcept { return static_cast<index_t>(operands.size()); }
     INTQ_ALWAYS_INLINE const ArenaTensor& x(index_t operand = 0) const noexcept {
         return tensors[static_cast<std::size_t>(operands[static_cast<std::size_t>(operand)])];
     }
     INTQ_ALWAYS_INLINE const ArenaTensor& y() const noexcept { return tensors[static_cast<std::size_t>(output)]; }
-    INTQ_ALWAYS_INLINE const void* x_data(index_t operand = 0) const noexcept { return arena + x(operand).offset; }
+    INTQ_ALWAYS_INLINE const void* x_data(index_t operand = 0) const noexcept {
+        if (band != nullptr) return band->operands[operand];
+        return arena + x(operand).offset;
+    }
     /// x_data(0) of operators with reads_given. For others compilers would lose track of the call's constants behind
     /// it.
     INTQ_ALWAYS_INLINE const void* given_or_x_data() const noexcept {
         const ArenaTensor& tensor = x();
-        return tensor.is_given() ? given[tensor.given_input()] : x_data();
+        return band == nullptr && tensor.is_given() ? given[tensor.given_input()] : x_data();
     }
-    INTQ_ALWAYS_INLINE void* y_data() const noexcept { return arena + y().offset; }
+    INTQ_ALWAYS_INLINE void* y_data() const noexcept { return band != nullptr ? band->output : arena + y().offset; }
     /// Elements of this run.
     INTQ_ALWAYS_INLINE index_t x_size(index_t operand = 0) const noexcept {
+        if (band != nullptr) return band->operand_rows[operand].count() * x(operand).elements_per_row();
         return x(operand).elements_per_image() * batch;
     }
-    INTQ_ALWAYS_INLINE index_t y_size() const noexcept { return y().elements_per_image() * batch; }
+    INTQ_ALWAYS_INLINE index_t y_size() const noexcept {
+        return band != nullptr ? band->rows.count() * y().elements_per_row() : y().elements_per_image() * batch;
+    }
+    /// The height of an image (N, C, H, W), or of the rows of it that this run reads or writes.
+    INTQ_ALWAYS_INLINE index_t x_height(index_t operand = 0) const noexcept {
+        return band != nullptr ? band->operand_rows[operand].count() : x(operand).shape[2];
+    }
+    INTQ_ALWAYS_INLINE index_t y_height() const noexcept { return band != nullptr ? band->rows.count() : y().shape[2]; }
     template <class Params> INTQ_ALWAYS_INLINE const Params& params_as() const noexcept {
         return *static_cast<const Params*>(params);
     }
@@ -131,6 +175,17 @@ struct ProgramOperator {
     bool (*has_kernel)(const KernelTable&, const OperatorTypes&) noexcept = nullptr;
     /// Bytes of scratch; null: none.
     index_t (*workspace_size)(const OperatorCall&) noexcept = nullptr;
+    /// Whether an instruction on images can compute some rows of its output alone; null: none can.
+    bool (*runs_by_rows)(const OperatorCall&) noexcept = nullptr;
+    /// The rows of an operand that some rows of the output are computed from, at least one: no end of theirs falls
+    /// while those of the output grow, and their first does not depend on the output's last. Null: the same rows, or
+    /// all of an operand with one row.
+    RowRange (*rows_of_operand)(const OperatorCall&, index_t operand, RowRange rows) noexcept = nullptr;
+    /// Rows of the output that a kernel computes together, so that fewer take as long; null: 1.
+    index_t (*rows_together)(const OperatorCall&) noexcept = nullptr;
+    /// Whether an instruction can also take its only operand some rows at a time, and compute its output, of one pixel,
+    /// behind the last of them (sums_of_rows); null: none can. The rows of its band are the operand's then.
+    bool (*adds_rows)(const OperatorCall&) noexcept = nullptr;
     ParamStruct params{};  // of kind none for an operator without
 };
 
@@ -181,6 +236,28 @@ template <auto Rows> bool has_dtype(const KernelTable& table, const OperatorType
            has_any(table.*Rows, [&](const auto& row) { return row.dtype == types.input; });
 }
 inline bool needs_no_kernel(const KernelTable&, const OperatorTypes&) noexcept { return true; }
+
+/// runs_by_rows() of an operator that computes an element from those at its place, or that its operand repeats.
+inline bool always_by_rows(const OperatorCall&) noexcept { return true; }
+
+/// runs_by_rows() of a window: each output row sees a row of the image.
+inline bool sees_rows(const Window2d& window) noexcept {
+    const index_t reach = window.dilation.height * (window.kernel.height - 1) + 1;
+    return window.padding.top < reach && window.padding.bottom < reach;
+}
+/// The rows of an image of so many rows that the windows of some output rows read.
+/// @pre sees_rows()
+constexpr RowRange rows_of_windows(const Window2d& window, index_t height, RowRange rows) noexcept {
+    const index_t reach = window.dilation.height * (window.kernel.height - 1) + 1;
+    const index_t first = rows.first * window.stride.height - window.padding.top;
+    const index_t last = (rows.last - 1) * window.stride.height - window.padding.top + reach;
+    return {first > 0 ? first : 0, last < height ? last : height};
+}
+/// Rows of padding that windows from an output row on do not have above them.
+constexpr index_t cut_padding(const Window2d& window, index_t first) noexcept {
+    const index_t above = first * window.stride.height;
+    return above < window.padding.top ? above : window.padding.top;
+}
 
 /// ok, or the rank or the first extent in which an operand differs from the output.
 inline Status check_same_shape(const OperatorCall& call, index_t operand, Field field) noexcept {

@@ -4,6 +4,9 @@
 #ifndef INTQ_KERNELS_OPERATORS_POOL_HPP
 #define INTQ_KERNELS_OPERATORS_POOL_HPP
 
+#include <cstddef>
+#include <cstdint>
+
 #include "intq/arith/pool.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
@@ -79,12 +82,60 @@ inline Status check_pool(const OperatorCall& call) noexcept {
     return has_rule ? Status{} : detail::no_kernel(call.op, x.dtype);
 }
 
+inline bool pool_runs_by_rows(const OperatorCall& call) noexcept {
+    return detail::sees_rows(call.params_as<PoolParams>().window);
+}
+inline RowRange rows_of_pool(const OperatorCall& call, index_t, RowRange rows) noexcept {
+    return detail::rows_of_windows(call.params_as<PoolParams>().window, call.x().shape[2], rows);
+}
+
+inline bool serves(const PoolSumRow& row, const OperatorCall& call) noexcept {
+    return row.dtype == call.x().dtype && row.rule == call.params_as<PoolParams>().average.rule;
+}
+
+/// The average of a whole image.
+inline bool average_adds_rows(const OperatorCall& call) noexcept {
+    const ArenaTensor &x = call.x(), &y = call.y();
+    const auto& step = call.params_as<PoolParams>();
+    const Window2d whole{{x.shape[2], x.shape[3]}, step.window.stride, {}, {1, 1}};
+    return x.shape.rank == 4 && y.shape[2] == 1 && y.shape[3] == 1 && step.window == whole &&
+           detail::has_any(call.table.pool_sums, [&](const PoolSumRow& row) { return serves(row, call); });
+}
+inline void add_rows_of_average(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& step = call.params_as<PoolParams>();
+    const ArenaTensor& x = call.x();
+    const RowRange rows = call.band->rows;
+    const auto& row = detail::find_row(call.table.pool_sums, [&](const PoolSumRow& r) { return serves(r, call); });
+    auto* const y = static_cast<std::byte*>(call.y_data());
+    // The codes of an image behind the first may begin between two words; its sums begin at the next one. They end
+    // within the words that the arena holds for all images.
+    auto* const sums =
+        reinterpret_cast<std::int32_t*>(y + (-reinterpret_cast<std::uintptr_t>(y) & (alignof(std::int32_t) - 1)));
+    row.run({&step.window,
+             &step.average,
+             call.x_data(),
+             y,
+             1,
+             x.shape[1],
+             {rows.count(), x.shape[3]},
+             {1, 1},
+             call.executor},
+            {sums, rows.first == 0, rows.last == x.shape[2]});
+}
+
 inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& step = call.params_as<PoolParams>();
     const ArenaTensor &x = call.x(), &y = call.y();
+    if (y.holds_sums() && call.band != nullptr) return add_rows_of_average(call);
     const auto& row = detail::find_row(call.table.pool, [&](const PoolRow& r) { return serves(r, call, x.dtype); });
-    row.run({&step.window, &step.average, call.x_data(), call.y_data(), call.batch, x.shape[1], image_of(x.shape).size,
-             image_of(y.shape).size, call.executor});
+    PoolCall run{&step.window, &step.average,          call.x_data(),          call.y_data(), call.batch,
+                 x.shape[1],   image_of(x.shape).size, image_of(y.shape).size, call.executor};
+    if (call.band != nullptr) {
+        run.in.height = call.x_height();
+        run.out.height = call.y_height();
+        run.cut = detail::cut_padding(step.window, call.band->rows.first);
+    }
+    row.run(run);
 }
 
 inline constexpr ProgramOperator max_pool2d_operator{.op = OpKind::max_pool2d,
@@ -93,6 +144,8 @@ inline constexpr ProgramOperator max_pool2d_operator{.op = OpKind::max_pool2d,
                                                      .check = &check_pool,
                                                      .run = &run_pool,
                                                      .has_kernel = &has_pool<OpKind::max_pool2d>,
+                                                     .runs_by_rows = &pool_runs_by_rows,
+                                                     .rows_of_operand = &rows_of_pool,
                                                      .params = param_struct<PoolParams>};
 inline constexpr ProgramOperator avg_pool2d_operator{.op = OpKind::avg_pool2d,
                                                      .codes = CodesFollow::ends,
@@ -100,6 +153,9 @@ inline constexpr ProgramOperator avg_pool2d_operator{.op = OpKind::avg_pool2d,
                                                      .check = &check_pool,
                                                      .run = &run_pool,
                                                      .has_kernel = &has_pool<OpKind::avg_pool2d>,
+                                                     .runs_by_rows = &pool_runs_by_rows,
+                                                     .rows_of_operand = &rows_of_pool,
+                                                     .adds_rows = &average_adds_rows,
                                                      .params = param_struct<PoolParams>};
 
 }  // namespace operators

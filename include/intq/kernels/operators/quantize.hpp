@@ -47,9 +47,11 @@ inline void run_quantize(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& y = call.y();
     const auto& row = detail::find_row(call.table.quantize, [&](const QuantizeRow& r) { return r.output == y.dtype; });
     const auto* const x = static_cast<const float*>(call.given_or_x_data());
-    if (call.x().layout == Layout::row_major)
-        return row.run_nchw(x, call.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams, call.y_data(),
-                            *call.executor);
+    if (call.x().layout == Layout::row_major) {
+        const index_t channels = y.shape[1], plane = y.elements_per_image() / channels;
+        const index_t pixels = call.band != nullptr ? call.y_height() * y.shape[3] : plane;
+        return row.run_nchw(x, call.batch, channels, pixels, plane, y.qparams, call.y_data(), *call.executor);
+    }
     row.run(x, blocks_of(y, call.x_size()), y.qparams, call.y_data(), *call.executor);
 }
 
@@ -106,7 +108,8 @@ inline constexpr ProgramOperator quantize_operator{.op = OpKind::quantize,
                                                    .reads_given = true,
                                                    .check = &check_quantize,
                                                    .run = &run_quantize,
-                                                   .has_kernel = &has_quantize};
+                                                   .has_kernel = &has_quantize,
+                                                   .runs_by_rows = &detail::always_by_rows};
 inline constexpr ProgramOperator dequantize_operator{.op = OpKind::dequantize,
                                                      .takes_rows = true,
                                                      .check = &check_dequantize,

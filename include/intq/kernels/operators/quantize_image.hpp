@@ -64,8 +64,9 @@ inline constexpr index_t image_chunk = 4096;
 template <class Code> void quantize_pixels(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& image = call.params_as<QuantizeImageParams>();
     const bool has_planes = call.x().layout == Layout::row_major;
-    const index_t channels = call.y().shape[1], pixels = call.y().elements_per_image() / channels;
-    const index_t pixel_step = has_planes ? 1 : channels, channel_step = has_planes ? pixels : 1;
+    const index_t channels = call.y().shape[1], plane = call.y().elements_per_image() / channels;
+    const index_t pixels = call.band != nullptr ? call.y_height() * call.y().shape[3] : plane;
+    const index_t pixel_step = has_planes ? 1 : channels, channel_step = has_planes ? plane : 1;
     const index_t table_step = image.tables == 1 ? 0 : pixel_values;
     const index_t chunks = (pixels - 1) / image_chunk + 1;
     (*call.executor)(call.batch * chunks, [&](index_t task) {
@@ -92,6 +93,7 @@ inline constexpr ProgramOperator quantize_image_operator{.op = OpKind::quantize_
                                                          .check = &check_quantize_image,
                                                          .run = &run_quantize_image,
                                                          .has_kernel = &detail::needs_no_kernel,
+                                                         .runs_by_rows = &detail::always_by_rows,
                                                          .params = param_struct<QuantizeImageParams>};
 
 }  // namespace operators

@@ -77,6 +77,7 @@ inline constexpr ProgramOperator lookup_table_operator{.op = OpKind::lookup_tabl
                                                        .check = &check_look_up,
                                                        .run = &run_look_up,
                                                        .has_kernel = &detail::has_dtype<&KernelTable::look_up>,
+                                                       .runs_by_rows = &detail::always_by_rows,
                                                        .params = param_struct<LookUpParams>};
 
 }  // namespace operators

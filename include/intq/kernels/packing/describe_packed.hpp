@@ -106,7 +106,7 @@ inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits)
     packed.weight_dtype = spec.weight_dtype;
     packed.output_dtype = spec.output_dtype;
     packed.has_sumin = spec.sumin != nullptr;
-    packed.accumulator_bits = accumulator_bits;
+    packed.accumulator_bits = static_cast<std::uint8_t>(accumulator_bits);
     packed.is_depthwise = spec.groups > 1 && spec.groups == spec.in_channels && spec.groups == spec.out_channels;
     if (packed.is_depthwise) packed.packing = {1, 1, simd::Staging::as_is};
     return packed;

@@ -68,7 +68,7 @@ struct PackedConv2d {
     DType input_dtype = DType::none;
     DType weight_dtype = DType::none;
     DType output_dtype = DType::none;
-    int accumulator_bits = 32;
+    std::uint8_t accumulator_bits = 32;
     arith::RequantizeRule requantize = arith::RequantizeRule::float_scale;  // the operator's on its target
     bool has_sumin = false;
     bool is_depthwise = false;

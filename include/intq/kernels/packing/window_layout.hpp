@@ -87,7 +87,7 @@ struct DepthwiseWindowLayout {
     index_t columns;  // of a set
 
     constexpr DepthwiseWindowLayout(const Window2d& window, const ConvGeometry& geometry) noexcept {
-        constexpr index_t most = 12;
+        const index_t most = geometry.out.height == 1 ? 8 : 12;  // one line is a band, which shall be small
         const index_t stride = window.stride.width, extra = stride == 1 ? 0 : 1;
         slides = window.kernel == Size2d{3, 3} && window.dilation == Size2d{1, 1} && stride <= 2 &&
                  window.stride.height == stride;

@@ -51,9 +51,9 @@ inline namespace INTQ_CORE_ABI {
 struct QuantizeRow {
     DType output;
     void (*run)(const float* x, const ChannelBlocks& blocks, const QParams& qparams, void* y, const Executor& executor);
-    /// Row-major images of `pixels` each to channels last.
-    void (*run_nchw)(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams, void* y,
-                     const Executor& executor);
+    /// Row-major images of `pixels` each, whose planes are `plane` elements apart, to channels last.
+    void (*run_nchw)(const float* x, index_t images, index_t channels, index_t pixels, index_t plane,
+                     const QParams& qparams, void* y, const Executor& executor);
 };
 
 struct DequantizeRow {

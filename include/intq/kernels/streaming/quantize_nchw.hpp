@@ -62,11 +62,11 @@ void interleave_three(const std::int8_t (&planes)[3][plane_chunk<L>], index_t co
 
 /// Pixels from `first` on of one image.
 template <class L, class Op, class Code>
-void quantize_pixels(const Op& op, const float* x, index_t channels, index_t pixels, index_t first, index_t count,
+void quantize_pixels(const Op& op, const float* x, index_t channels, index_t plane, index_t first, index_t count,
                      Code* y) {
     Code codes[plane_chunk<L>];
     for (index_t c = 0; c < channels; ++c) {
-        op.run(c, count, x + c * pixels + first, codes);
+        op.run(c, count, x + c * plane + first, codes);
         for (index_t i = 0; i < count; ++i) y[i * channels + c] = codes[i];
     }
 }
@@ -77,6 +77,7 @@ void quantize_pixels(const Op& op, const float* x, index_t channels, index_t pix
 ///
 ///     out[n][p][c] = quantize(x[n][c][p]) by the formula of quantize()
 ///
+/// @param plane    elements from a plane of x to the next one: `pixels`, or more where only some rows are quantized
 /// @param qparams  per tensor, or per channel of axis 1
 /// @pre   check_quantize_params()
 ///
@@ -84,7 +85,7 @@ void quantize_pixels(const Op& op, const float* x, index_t channels, index_t pix
 /// Memory   a chunk of codes on the stack
 /// Cost     O(n); bound by memory for three int8 channels, by one store an element otherwise
 template <class Backend = simd::default_backend, class Code>
-INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t channels, index_t pixels,
+INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t channels, index_t pixels, index_t plane,
                                       const QParams& qparams, arith::QuantizeRule rule, Code* out,
                                       const Executor& executor) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
@@ -95,19 +96,19 @@ INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t ch
         executor(images * chunks, [&](index_t task) {
             const index_t image = quotient(task, chunks), first = (task - image * chunks) * chunk;
             const index_t count = pixels - first < chunk ? pixels - first : chunk;
-            const float* const from = x + image * channels * pixels;
+            const float* const from = x + image * channels * plane;
             Code* const to = out + (image * pixels + first) * channels;
             if (channels == 1) return op.run(0, count, from + first, to);
             if constexpr (!INTQ_SMALL && detail::has_quantize_loop<L, decltype(fixed), Code>)
-                if (channels == 3 && op.run_three(pixels, count, from + first, to)) return;
+                if (channels == 3 && op.run_three(plane, count, from + first, to)) return;
             if constexpr (!INTQ_SMALL && std::is_same_v<Code, std::int8_t> &&
                           std::endian::native == std::endian::little)
                 if (channels == 3) {
                     std::int8_t planes[3][array_size(chunk)];
-                    for (index_t c = 0; c < 3; ++c) op.run(c, count, from + c * pixels + first, planes[c]);
+                    for (index_t c = 0; c < 3; ++c) op.run(c, count, from + c * plane + first, planes[c]);
                     return detail::interleave_three<L>(planes, count, to);
                 }
-            detail::quantize_pixels<L>(op, from, channels, pixels, first, count, to);
+            detail::quantize_pixels<L>(op, from, channels, plane, first, count, to);
         });
     });
 }
@@ -121,9 +122,9 @@ void quantize_erased(const float* x, const ChannelBlocks& blocks, const QParams&
     quantize_blocks<Backend>(x, blocks, qparams, Rule::value, static_cast<Code*>(y), executor);
 }
 template <class Rule, class Backend, class Code>
-void quantize_nchw_erased(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
-                          void* y, const Executor& executor) {
-    quantize_nchw<Backend>(x, images, channels, pixels, qparams, Rule::value, static_cast<Code*>(y), executor);
+void quantize_nchw_erased(const float* x, index_t images, index_t channels, index_t pixels, index_t plane,
+                          const QParams& qparams, void* y, const Executor& executor) {
+    quantize_nchw<Backend>(x, images, channels, pixels, plane, qparams, Rule::value, static_cast<Code*>(y), executor);
 }
 template <class Rule, class Backend, class Code> constexpr QuantizeRow quantize_row() noexcept {
     return {dtype_of<Code>, &quantize_erased<Rule, Backend, Code>, &quantize_nchw_erased<Rule, Backend, Code>};

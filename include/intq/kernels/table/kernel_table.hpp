@@ -22,6 +22,7 @@
 #include "intq/kernels/streaming/unary.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/kernels/window/pool.hpp"
+#include "intq/kernels/window/pool_sums.hpp"
 #include "intq/kernels/window/resize.hpp"
 
 namespace intq::kernels {
@@ -37,6 +38,7 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::requantize_rows<TargetType, Backend>,
                                           detail::clamp_rows<Backend>,
                                           detail::pool_rows<TargetType, Backend>,
+                                          detail::pool_sum_rows<TargetType, Backend>,
                                           detail::quantize_rows<TargetType, Backend>,
                                           detail::dequantize_rows<Backend>,
                                           detail::mul_rows<TargetType, Backend>,

@@ -35,6 +35,7 @@ struct KernelTable {
     std::span<const RequantizeRow> requantize{};
     std::span<const ClampRow> clamp{};
     std::span<const PoolRow> pool{};
+    std::span<const PoolSumRow> pool_sums{};
     std::span<const QuantizeRow> quantize{};
     std::span<const DequantizeRow> dequantize{};
     std::span<const MulRow> mul{};
@@ -57,6 +58,7 @@ template <class Visit> constexpr void for_each_family(const Visit& visit) {
     visit("requantize", &KernelTable::requantize);
     visit("clamp", &KernelTable::clamp);
     visit("pool", &KernelTable::pool);
+    visit("pool_sums", &KernelTable::pool_sums);
     visit("quantize", &KernelTable::quantize);
     visit("dequantize", &KernelTable::dequantize);
     visit("mul", &KernelTable::mul);

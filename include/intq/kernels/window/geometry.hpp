@@ -12,12 +12,13 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// The images that a convolution reads and writes. Which input pixel a tap reads follows from it and from the window:
-/// there are no tables.
+/// The images that a convolution reads and writes, or a band of their rows. Which input pixel a tap reads follows from
+/// it and from the window: there are no tables.
 struct ConvGeometry {
     index_t batch = 0;
     Size2d in{0, 0};
     Size2d out{0, 0};
+    index_t cut = 0;  // rows of the window's upper padding that a band does not have
 
     INTQ_ALWAYS_INLINE constexpr index_t in_pixels() const noexcept { return in.height * in.width; }
     INTQ_ALWAYS_INLINE constexpr index_t out_pixels() const noexcept { return out.height * out.width; }
@@ -48,6 +49,11 @@ constexpr ValidTaps valid_taps(index_t out, index_t stride, index_t padding, ind
 }
 
 namespace detail {
+
+/// Rows of padding above the rows that a convolution reads.
+constexpr index_t padding_above(const Window2d& window, const ConvGeometry& geometry) noexcept {
+    return window.padding.top - geometry.cut;
+}
 
 /// Whether output pixel p reads input pixel p, and nothing else.
 constexpr bool reads_in_place(const Window2d& window) noexcept {

@@ -71,8 +71,9 @@ template <class Code, class Pixels> void for_each_window(const PoolCall& call, c
         const index_t image = quotient(row, call.out.height), oy = row - image * call.out.height;
         const Code* const x = static_cast<const Code*>(call.x) + image * height * width * channels;
         Code* const y = static_cast<Code*>(call.y) + row * call.out.width * channels;
-        const ValidTaps ys = valid_taps(oy, w.stride.height, w.padding.top, w.dilation.height, w.kernel.height, height);
-        const index_t top = oy * w.stride.height - w.padding.top + ys.first * w.dilation.height;
+        const index_t above = w.padding.top - call.cut;
+        const ValidTaps ys = valid_taps(oy, w.stride.height, above, w.dilation.height, w.kernel.height, height);
+        const index_t top = oy * w.stride.height - above + ys.first * w.dilation.height;
         const index_t room = width - 1 - w.dilation.width * (w.kernel.width - 1) + w.padding.left;
         const index_t inside = quotient_up(w.padding.left, w.stride.width);
         const index_t outside = room < 0 ? 0 : smaller(quotient(room, w.stride.width) + 1, call.out.width);

@@ -22,6 +22,7 @@ struct PoolCall {
     Size2d in{0, 0};
     Size2d out{0, 0};
     const Executor* executor = nullptr;
+    index_t cut = 0;  // rows of the window's upper padding that a band does not have
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -71,11 +72,25 @@ constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexce
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
+/// A part of an average over a whole image, which comes some rows at a time.
+struct PoolSums {
+    std::int32_t* sums = nullptr;  // one for each channel; the codes may be written over them
+    bool is_first = false;         // the sums are not read
+    bool is_last = false;          // the codes are written
+};
+
 struct PoolRow {
     OpKind op;
     arith::AverageRule rule;  // of avg_pool2d
     DType dtype;
     void (*run)(const PoolCall&);
+};
+
+/// An average over a whole image, whose rows come in parts: adds the rows of a call to sums.
+struct PoolSumRow {
+    arith::AverageRule rule;
+    DType dtype;
+    void (*run)(const PoolCall&, const PoolSums&);
 };
 
 }  // namespace INTQ_CORE_ABI

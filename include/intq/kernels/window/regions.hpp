@@ -16,8 +16,9 @@ struct WindowAxis {
     index_t in, out;  // extents
 };
 constexpr WindowAxis row_axis(const Window2d& window, const ConvGeometry& geometry) noexcept {
-    return {window.stride.height, window.padding.top, window.dilation.height,
-            window.kernel.height, geometry.in.height, geometry.out.height};
+    return {window.stride.height,   padding_above(window, geometry),
+            window.dilation.height, window.kernel.height,
+            geometry.in.height,     geometry.out.height};
 }
 constexpr WindowAxis column_axis(const Window2d& window, const ConvGeometry& geometry) noexcept {
     return {window.stride.width, window.padding.left, window.dilation.width,
