@@ -22,5 +22,6 @@
 // Programs by hand, one instruction at a time.
 #include "intq/program/lifetimes.hpp"
 #include "intq/program/program_builder.hpp"
+#include "intq/program/row_plan.hpp"
 
 #endif  // INTQ_PROGRAM_HPP

@@ -30,8 +30,8 @@ struct OneImage {
         look_up = {entries, arith::int8_table_size};
         add = test::value_of(arith::make_add(table().policy(), codes.codes_of(), codes.codes_of(), codes.codes_of(),
                                              codes.output_codes()));
-        instructions[0] = {OpKind::lookup_table, 1, 0, 1, "a \"table\"", "", {&look_up}};
-        instructions[1] = {OpKind::add, 2, 1, 2, "sum", "", {&add}};
+        instructions[0] = {OpKind::lookup_table, 0, 1, 0, 1, "a \"table\"", "", {&look_up}};
+        instructions[1] = {OpKind::add, 0, 2, 1, 2, "sum", "", {&add}};
         program.instructions = instructions;
         program.tensors = tensors;
         program.operands = operands;
@@ -76,7 +76,7 @@ TEST_CASE("a header holds the kernel of an average's rule, and not that of the o
         const runtime::ProgramTensor tensors[] = {
             {DType::int8, Shape(index_t{1}, index_t{4}, index_t{2}, index_t{2}), codes.for_library(), 0, ""},
             {DType::int8, Shape(index_t{1}, index_t{4}, index_t{1}, index_t{1}), codes.for_library(), 64, ""}};
-        const runtime::Instruction instructions[] = {{OpKind::avg_pool2d, 1, 0, 1, "pool", "", {&pool}}};
+        const runtime::Instruction instructions[] = {{OpKind::avg_pool2d, 0, 1, 0, 1, "pool", "", {&pool}}};
         const std::int32_t input[] = {0}, output[] = {1};
         runtime::Program program;
         program.instructions = instructions;
@@ -98,7 +98,7 @@ TEST_CASE("a header for pixels takes bytes") {
     OneImage one;
     const kernels::QuantizeImageParams pixels{one.entries, 1, DType::int8};
     one.tensors[0].dtype = DType::uint8;
-    one.instructions[0] = {OpKind::quantize_image, 1, 0, 1, "camera", "", {&pixels}};
+    one.instructions[0] = {OpKind::quantize_image, 0, 1, 0, 1, "camera", "", {&pixels}};
     const std::int32_t operands[3] = {0, 1, 1};
     one.program.operands = operands;
     const std::string text = deploy::generate_cpp(one.program, table());

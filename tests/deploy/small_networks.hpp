@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The networks of MLPerf Tiny with random weights: DS-CNN, ResNet-8, MobileNetV1 0.25 on 96×96 pixels and the
-// autoencoder; and a small one that takes bytes.
+// autoencoder; a small one that takes bytes, and one that runs row by row.
 #ifndef INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
 #define INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
 
@@ -106,6 +106,7 @@ struct NamedNetwork {
     Shape image;
     bool takes_pixels = false;  // its program, channels last
     DType activations = DType::int8;
+    program::RowMode rows = program::RowMode::off;
 };
 
 /// 49 frames of 10 features to 12 words.
@@ -183,6 +184,21 @@ inline NamedNetwork small_image() {
             Shape(index_t{3}, index_t{12}, index_t{10}), true};
 }
 
+/// A few layers that run row by row.
+inline NamedNetwork small_rows() {
+    RandomLayers random(6);
+    auto features = std::make_shared<nn::Sequential>();
+    features->append(random.conv_relu(3, 16, square(3, 2)));
+    features->append(random.conv_relu(16, 16, square(3), 16));
+    features->append(std::make_shared<ResidualBlock>(random, 16, 24, 2));
+    return {"small_rows",
+            std::make_shared<SmallNetwork>(features, random.linear(24, 4)),
+            Shape(index_t{3}, index_t{32}, index_t{20}),
+            false,
+            DType::int8,
+            program::RowMode::memory};
+}
+
 /// What its pixels are normalized with.
 inline const std::vector<float> image_mean{0.485f, 0.456f, 0.406f}, image_deviation{0.229f, 0.224f, 0.225f};
 
@@ -208,7 +224,8 @@ inline std::shared_ptr<program::OwnedProgram> lowered(
     const Tensor images = images_of(network, 2, 9);
     if (!network.takes_pixels) {
         calibrate(*prepared, images, 1);
-        return lower(convert_fx(*prepared), table, {.constant_channels = program::ConstantChannels::keep})
+        return lower(convert_fx(*prepared), table,
+                     {.constant_channels = program::ConstantChannels::keep, .rows = {network.rows}})
             .shared_program();
     }
     calibrate(*prepared, normalize_images(images, image_mean, image_deviation), 1);

@@ -317,7 +317,7 @@ TEST_CASE("an input that its caller gives is read by operators that say so, and 
         runtime::Instruction& reader = small.instructions[0];
         REQUIRE(reader.op == OpKind::layout_change);
         kernels::ProgramOperator row = *kernels::find_operator(reader.op);
-        const kernels::OperatorCall call = runtime::detail::call_of(small.program(), staging_table(), reader);
+        const kernels::OperatorCall call = runtime::call_of(small.program(), staging_table(), reader);
         CHECK(runtime::detail::check_given(row, call).ok());
         row.reads_given = false;
         CHECK(runtime::detail::check_given(row, call).field == Field::input);
@@ -420,7 +420,7 @@ struct OneStep {
     runtime::Instruction instruction{};
 
     OneStep(OpKind op, const runtime::ProgramTensor& x, const runtime::ProgramTensor& y) : tensors{x, y} {
-        instruction = {op, 1, 0, 1, "", "", {}};
+        instruction = {op, 0, 1, 0, 1, "", "", {}};
         tensors[1].offset = round_up(x.bytes(), buffer_alignment);
     }
     Status check(const kernels::KernelTable& table) const {

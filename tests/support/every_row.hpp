@@ -492,9 +492,9 @@ inline bool run_program(const KernelTable& table) {
     program.arena_size = runtime::plan_memory(lives, placed);
     for (std::size_t i = 0; i < 4; ++i) tensors[i].offset = lives[i].offset;
     const std::int32_t operands[3] = {0, 1, 2}, first[1] = {0}, last[1] = {3};
-    const runtime::Instruction instructions[3] = {{OpKind::quantize, 1, 0, 1, "quant", "QuantStub", nullptr},
-                                                  {OpKind::linear, 2, 1, 1, "fc", "Linear", &step},
-                                                  {OpKind::dequantize, 3, 2, 1, "dequant", "DeQuantStub", nullptr}};
+    const runtime::Instruction instructions[3] = {{OpKind::quantize, 0, 1, 0, 1, "quant", "QuantStub", nullptr},
+                                                  {OpKind::linear, 0, 2, 1, 1, "fc", "Linear", &step},
+                                                  {OpKind::dequantize, 0, 3, 2, 1, "dequant", "DeQuantStub", nullptr}};
     program.instructions = instructions;
     program.tensors = tensors;
     program.operands = operands;

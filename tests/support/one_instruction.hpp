@@ -30,7 +30,7 @@ struct OneInstruction {
         }
         for (std::size_t i = 0; i + 1 < shapes.size(); ++i) operands.push_back(static_cast<std::int32_t>(i));
         outputs = {static_cast<std::int32_t>(operands.size())};
-        instruction = {op, outputs[0], 0, static_cast<std::int32_t>(operands.size()), "", "", params};
+        instruction = {op, 0, outputs[0], 0, static_cast<std::int32_t>(operands.size()), "", "", params};
         arena_size = offset;
     }
     /// @param workspace  bytes behind the tensors

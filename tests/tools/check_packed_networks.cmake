@@ -7,7 +7,7 @@
 #         -D WORK=<scratch> -P check_packed_networks.cmake
 
 include("${CMAKE_CURRENT_LIST_DIR}/expect.cmake")
-foreach(network IN ITEMS ds_cnn resnet_8 mobilenet_v1 autoencoder small_image)
+foreach(network IN ITEMS ds_cnn resnet_8 mobilenet_v1 autoencoder small_image small_rows)
     expect(0 "golden runs: 1" pack "${NETWORKS}/${network}.intq" --cpu ${CPU} -o ${network}.intq)
     expect(0 "golden runs: 1" codegen "${NETWORKS}/${network}.intq" --cpu ${CPU} --name ${network} -o ${network}.hpp)
     foreach(ending IN ITEMS intq hpp)

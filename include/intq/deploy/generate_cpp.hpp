@@ -22,6 +22,7 @@ struct GenerateOptions {
     std::string backend{};
     /// A folder that holds intq/embedded.hpp: the library's text becomes part of the header. Empty: it is included.
     std::filesystem::path library{};
+    index_t arena = 0;  // bytes that the arena of a program with groups may have; see program::RowOptions
 };
 
 /// A header for a board, which needs only intq/embedded.hpp. In the namespace of the options it has
@@ -60,6 +61,7 @@ std::string generate_cpp(const runtime::Program& program, const kernels::KernelT
 #    include "intq/deploy/amalgamate.hpp"
 #    include "intq/deploy/board_cpus.hpp"
 #    include "intq/deploy/header_program.hpp"
+#    include "intq/deploy/internal/cpp_run.hpp"
 #    include "intq/deploy/internal/cpp_source.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/simd/base/backends.hpp"
@@ -91,7 +93,10 @@ INTQ_INLINE std::string tensor_source(SourceWriter& writer, const runtime::Progr
     runtime::add_numbers(writer.sum(), tensor, place);
     return "    {intq::DType::" + std::string(name_of(tensor.dtype)) + ", intq::Shape(" + extents + "), " + qparams +
            ", " + std::to_string(tensor.offset) + ", \"\", intq::Layout::" + name_of(tensor.layout) +
-           (tensor.has_stated_bounds ? ", true" : "") + "},\n";
+           (tensor.ring != 0           ? ", false, " + std::to_string(tensor.ring)
+            : tensor.has_stated_bounds ? ", true"
+                                       : "") +
+           "},\n";
 }
 
 /// @param name  the place of its name among the names
@@ -102,9 +107,10 @@ INTQ_INLINE std::string instruction_source(SourceWriter& writer, const runtime::
     const index_t structs = runtime::param_structs(row, instruction.operand_count);
     const std::string params =
         structs == 0 ? "{}" : "{p" + std::to_string(index) + ", " + std::to_string(structs) + "}";
-    return "    {intq::OpKind::" + std::string(name_of(instruction.op)) + ", " + std::to_string(instruction.output) +
-           ", " + std::to_string(instruction.first_operand) + ", " + std::to_string(instruction.operand_count) + ", " +
-           "names + " + std::to_string(name) + ", \"\", " + params + "},\n";
+    return "    {intq::OpKind::" + std::string(name_of(instruction.op)) + ", " + std::to_string(instruction.rows) +
+           ", " + std::to_string(instruction.output) + ", " + std::to_string(instruction.first_operand) + ", " +
+           std::to_string(instruction.operand_count) + ", " + "names + " + std::to_string(name) + ", \"\", " + params +
+           "},\n";
 }
 
 /// Keeps only the rows of a family that the program needs; their numbers.
@@ -173,6 +179,16 @@ INTQ_INLINE std::string index_list(const char* name, std::span<const std::int32_
     return text + "};\n";
 }
 
+/// The groups that run row by row; empty where there are none.
+INTQ_INLINE std::string groups_source(const runtime::Program& program) {
+    if (program.groups.empty()) return "";
+    std::string text = "inline constexpr intq::runtime::RowGroup groups[] = {";
+    for (const runtime::RowGroup& group : program.groups)
+        text += std::string(&group == program.groups.data() ? "" : ", ") + "{" + std::to_string(group.first) + ", " +
+                std::to_string(group.count) + ", " + std::to_string(group.workspace) + "}";
+    return text + "};\n";
+}
+
 INTQ_INLINE std::string program_source(const runtime::Program& program) {
     const auto number = [](const char* name, index_t value) {
         return "    ." + std::string(name) + " = " + std::to_string(value) + ",\n";
@@ -181,86 +197,8 @@ INTQ_INLINE std::string program_source(const runtime::Program& program) {
            "    .tensors = data::tensors,\n    .operands = data::operands,\n    .inputs = data::inputs,\n"
            "    .outputs = data::outputs,\n" +
            number("workspace_offset", program.workspace_offset) + number("workspace_size", program.workspace_size) +
-           number("arena_size", program.arena_size) + number("max_batch", program.max_batch) + "};\n";
-}
-
-/// The contents of an argument of run(): its elements and, for images, their order.
-INTQ_INLINE std::string describe_argument(const std::string& name, const runtime::ProgramTensor& tensor) {
-    std::string text = "/// @param " + name + "  ";
-    const bool is_row_major = tensor.layout == Layout::row_major || tensor.shape.rank < 3;
-    for (int axis = 1; axis < tensor.shape.rank; ++axis) {
-        // Channels last: axis 1 comes behind the others.
-        const int at = is_row_major ? axis : axis + 1 < tensor.shape.rank ? axis + 1 : 1;
-        text += (axis > 1 ? " x " : "") + std::to_string(tensor.shape[at]);
-    }
-    if (tensor.shape.rank > 2 && tensor.shape[1] == 1) return text + ", one channel\n";
-    if (tensor.shape.rank == 4)
-        text += is_row_major ? ", planes: (C, H, W)" : ", pixels with their channels: (H, W, C)";
-    if (tensor.shape.rank == 3) text += is_row_major ? ", (C, L)" : ", (L, C)";
-    return text + "\n";
-}
-
-/// The call that runs an instruction.
-INTQ_INLINE std::string step_source(const runtime::Program& program, std::size_t index) {
-    return "    intq::runtime::generated::run_step<program, table, " + std::to_string(index) + ">(arena" +
-           (runtime::reads_given(program, program.instructions[index]) ? ", given" : "") + ");";
-}
-
-/// data::run_within_bounds(), of a program for whose tensors bounds were stated; empty for others.
-INTQ_INLINE std::string bounded_run_source(const runtime::Program& program) {
-    bool is_bounded = false;
-    std::string steps;
-    const auto compare = [&](std::int32_t tensor) {
-        if (!program.tensor(tensor).has_stated_bounds) return;
-        is_bounded = true;
-        steps +=
-            "    if (!intq::runtime::check_bounds(program, arena, " + std::to_string(tensor) + ", 1)) return false;\n";
-    };
-    for (const std::int32_t input : program.inputs) compare(input);
-    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-        steps += step_source(program, i) + "\n";
-        compare(program.instructions[i].output);
-    }
-    if (!is_bounded) return "";
-    return "\n/// Stops where a tensor leaves the bounds that were stated for it.\n"
-           "inline bool run_within_bounds([[maybe_unused]] const void* const* given) noexcept {\n" +
-           steps + "    return true;\n}\n";
-}
-
-INTQ_INLINE std::string run_source(const runtime::Program& program) {
-    std::string steps, arguments, descriptions, inputs, before, after;
-    const std::string bounded = bounded_run_source(program);
-    for (std::size_t i = 0; i < program.instructions.size(); ++i)
-        steps += step_source(program, i) + "  // " + name_of(program.instructions[i].op) + "\n    after(" +
-                 std::to_string(i) + ");\n";
-    const auto copy = [&](char letter, std::size_t i, std::int32_t index) {
-        const runtime::ProgramTensor& tensor = program.tensor(index);
-        const std::string name = letter + std::to_string(i), place = "arena + " + std::to_string(tensor.offset);
-        const bool is_input = letter == 'x';
-        descriptions += describe_argument(name, tensor);
-        arguments += (arguments.empty() ? "" : ", ") + std::string(is_input ? "const " : "") + type_of(tensor.dtype) +
-                     "* " + name;
-        if (is_input) inputs += (inputs.empty() ? "" : ", ") + name;
-        if (tensor.is_given()) return;
-        (is_input ? before : after) += "    std::memcpy(" + (is_input ? place + ", " + name : name + ", " + place) +
-                                       ", " + std::to_string(tensor.bytes()) + ");\n";
-    };
-    for (std::size_t i = 0; i < program.inputs.size(); ++i) copy('x', i, program.inputs[i]);
-    for (std::size_t i = 0; i < program.outputs.size(); ++i) copy('y', i, program.outputs[i]);
-    before = "    const void* const given[] = {" + inputs + "};\n" + before;
-    return "namespace data {\n\n/// @param given  for each input, where its caller has it\ninline void "
-           "run_all([[maybe_unused]] "
-           "const void* const* given, const intq::runtime::StepHook& after) noexcept {\n" +
-           steps + "}\n" + bounded +
-           "\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n///\n" +
-           descriptions +
-           (bounded.empty()
-                ? "inline void run(" + arguments + ") noexcept {\n" + before + "    data::run_all(given, {});\n" +
-                      after + "}\n\n"
-                : "/// @return whether all codes kept the bounds that were stated for them; if not, no output is "
-                  "written\n[[nodiscard]] inline bool run(" +
-                      arguments + ") noexcept {\n" + before +
-                      "    if (!data::run_within_bounds(given)) return false;\n" + after + "    return true;\n}\n\n");
+           number("arena_size", program.arena_size) + number("max_batch", program.max_batch) +
+           (program.groups.empty() ? "" : "    .groups = data::groups,\n") + "};\n";
 }
 
 INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
@@ -280,12 +218,14 @@ INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
            "};\n}\n";
 }
 
-INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecord& golden) {
+INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecord& golden, bool has_groups) {
     return "namespace data {\n\ninline bool tables_are_whole() noexcept {\n"
            "    intq::runtime::generated::TableReader reader(arrays);\n    reader.params<" +
            writer.types() +
            ">(instructions, structs);\n"
-           "    reader.program(program, {instructions, tensors, operands, inputs, outputs}, names);\n"
+           "    reader.program(program, {instructions, tensors, operands, inputs, outputs" +
+           (has_groups ? ", groups" : "") +
+           "}, names);\n"
            "    return reader.holds(" +
            std::to_string(writer.sum_of_tables()) +
            "u);\n}\n\n}  // namespace data\n\n"
@@ -295,7 +235,8 @@ INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecor
            "    if (checks_constants && intq::runtime::generated::checksum_of(data::arrays) != " +
            std::to_string(writer.checksum()) +
            "u) return {.constants_are_whole = false};\n    const void* given[std::size(data::inputs)] = {};\n"
-           "    return intq::runtime::generated::self_test(program, " +
+           "    return intq::runtime::generated::self_test" +
+           (has_groups ? std::string("<true>") : "") + "(program, " +
            (golden.view().runs() > 0 ? "data::golden()" : "data::golden") + ", arena, given, &data::run_all);\n}\n\n";
 }
 
@@ -345,7 +286,7 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& packed, const kerne
     if (!detail::is_identifier(options.name)) throw Error("'" + options.name + "' is no name of a namespace");
     detail::FileParts unused;
     detail::put_golden(unused, packed, table, golden);  // refuses those of another program
-    const HeaderProgram placed = header_program(packed, table, golden);
+    const HeaderProgram placed = header_program(packed, table, golden, options.arena);
     const runtime::Program& program = placed.program;
     throw_if_failed(runtime::check_program(program, table), "the program of the header");
     const std::string target = options.target.empty() ? detail::type_of_target(table.policy()) : options.target;
@@ -375,7 +316,8 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& packed, const kerne
                        "\ninline constexpr intq::runtime::ProgramTensor tensors[] = {\n" + tensors +
                        "};\ninline constexpr intq::runtime::Instruction instructions[] = {\n" + instructions + "};\n" +
                        detail::index_list("operands", program.operands) + detail::index_list("inputs", program.inputs) +
-                       detail::index_list("outputs", program.outputs) + detail::dropped_source(program) +
+                       detail::index_list("outputs", program.outputs) + detail::groups_source(program) +
+                       detail::dropped_source(program) +
                        "\ninline constexpr const intq::kernels::KernelTable& all = intq::kernels::kernel_table<" +
                        target + ", " + (check.empty() ? backend : "intq::simd::usable_or_scalar<" + backend + ">") +
                        ">;\n" + detail::table_source(program, table, target) + "\n" + detail::golden_source(golden) +
@@ -384,8 +326,8 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& packed, const kerne
     text += "\n}  // namespace data\n\n" + detail::program_source(program) +
             "\ninline constexpr std::size_t arena_bytes = " + std::to_string(program.arena_size) +
             ";\nalignas(intq::buffer_alignment) inline std::byte arena[arena_bytes];\n\n" +
-            detail::run_source(program) + detail::self_test_source(writer, golden) + "}  // namespace " + options.name +
-            "\n\n#endif  // " + guard + "\n";
+            detail::run_source(program) + detail::self_test_source(writer, golden, !program.groups.empty()) +
+            "}  // namespace " + options.name + "\n\n#endif  // " + guard + "\n";
     return text;
 }
 

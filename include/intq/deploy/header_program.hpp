@@ -14,9 +14,12 @@
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A program with tensors of its own; all else is that of the program from which it was made, which must outlive it.
+/// A program with tensors, instructions and groups of its own; all else is that of the program from which it was made,
+/// which must outlive it.
 struct HeaderProgram {
     std::vector<runtime::ProgramTensor> tensors;
+    std::vector<runtime::Instruction> instructions;
+    std::vector<runtime::RowGroup> groups;
     runtime::Program program{};
 
     HeaderProgram() = default;
@@ -32,11 +35,13 @@ struct HeaderProgram {
 ///
 /// @param table   the kernels that the program was packed for
 /// @param golden  the golden runs that the header will hold
+/// @param most    bytes that the arena of a program with groups may have; see program::RowOptions
 /// @pre  check_program() is ok
 ///
-/// Result   tensors with is_given(), and the offsets of a new memory plan; the instructions compute the same
+/// Result   tensors with is_given(), the offsets of a new memory plan, and of a program with groups the groups of a new
+///          plan of rows; the instructions compute the same
 HeaderProgram header_program(const runtime::Program& program, const kernels::KernelTable& table,
-                             const GoldenRecord& golden);
+                             const GoldenRecord& golden, index_t most = 0);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::deploy
@@ -45,9 +50,11 @@ HeaderProgram header_program(const runtime::Program& program, const kernels::Ker
 #if INTQ_DEFINES(deploy)
 
 #    include <algorithm>
+#    include <utility>
 
 #    include "intq/kernels/operators/operator_table.hpp"
 #    include "intq/program/lifetimes.hpp"
+#    include "intq/program/row_plan.hpp"
 
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
@@ -66,11 +73,15 @@ INTQ_INLINE bool can_be_given(const runtime::Program& program, std::int32_t inpu
 }  // namespace detail
 
 INTQ_INLINE HeaderProgram header_program(const runtime::Program& program, const kernels::KernelTable& table,
-                                         const GoldenRecord& golden) {
+                                         const GoldenRecord& golden, index_t most) {
     HeaderProgram result;
     result.tensors.assign(program.tensors.begin(), program.tensors.end());
+    result.instructions.assign(program.instructions.begin(), program.instructions.end());
+    result.groups.assign(program.groups.begin(), program.groups.end());
     result.program = program;
     result.program.tensors = result.tensors;
+    result.program.instructions = result.instructions;
+    result.program.groups = result.groups;
     if (golden.count == 0 && golden.patterns > 0) return result;
     index_t place = 0;  // of the input among those of a golden run, which lie one behind the other
     const index_t run_bytes = golden.view().input_bytes;
@@ -82,6 +93,12 @@ INTQ_INLINE HeaderProgram header_program(const runtime::Program& program, const 
         place += tensor.elements_per_image() * element;
         if (is_aligned && detail::can_be_given(program, input))
             tensor.offset = kernels::offset_of_given(static_cast<index_t>(i));
+    }
+    if (!program.groups.empty()) {  // inputs that take no memory may leave room for other groups
+        program::RowPlan plan = program::plan_rows(result.program, table, most);
+        plan.apply(result.instructions, result.tensors);
+        result.groups = std::move(plan.groups);
+        result.program.groups = result.groups;
     }
     program::place_in_arena(result.program, result.tensors, table);
     return result;

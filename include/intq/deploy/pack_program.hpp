@@ -13,6 +13,7 @@
 
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
+#include "intq/program/row_plan.hpp"
 
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
@@ -25,7 +26,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// @throws Error for a name that is no backend's, with those that are
 kernels::KernelTable describe_kernels(const kernels::KernelTable& table, const std::string& backend);
 
-/// Packs a program for a backend.
+/// Packs a program for a backend. One with groups gets the groups that make its arena smallest there
+/// (program::RowMode::memory).
 ///
 /// @param program  of the target of `table`; nothing of it is referred to afterwards
 /// @param table    the kernels that the program is packed for, or describe_kernels()
@@ -36,6 +38,10 @@ kernels::KernelTable describe_kernels(const kernels::KernelTable& table, const s
 /// Cost     O(constants), and the plan of the arena
 std::shared_ptr<program::OwnedProgram> pack_program(const runtime::Program& program, const kernels::KernelTable& table,
                                                     const kernels::KernelTable& to);
+
+/// The same, and says how the copy runs.
+std::shared_ptr<program::OwnedProgram> pack_program(const runtime::Program& program, const kernels::KernelTable& table,
+                                                    const kernels::KernelTable& to, const program::RowOptions& rows);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::deploy
@@ -71,21 +77,19 @@ INTQ_INLINE kernels::KernelTable describe_kernels(const kernels::KernelTable& ta
 INTQ_INLINE std::shared_ptr<program::OwnedProgram> pack_program(const runtime::Program& program,
                                                                 const kernels::KernelTable& table,
                                                                 const kernels::KernelTable& to) {
+    return pack_program(program, table, to,
+                        {program.groups.empty() ? program::RowMode::off : program::RowMode::memory});
+}
+
+INTQ_INLINE std::shared_ptr<program::OwnedProgram> pack_program(const runtime::Program& program,
+                                                                const kernels::KernelTable& table,
+                                                                const kernels::KernelTable& to,
+                                                                const program::RowOptions& rows) {
     if (!table.policy().same_arithmetic(to.policy()))
         throw Error(std::string("a program of the target ") + table.policy().name +
                     " is not packed for kernels of the target " + to.policy().name);
     throw_if_failed(runtime::check_program(program, table), "the program to pack");
-    program::ProgramCopy copy(program, table, to);
-    program::ProgramStorage& storage = copy.storage();
-    const auto assign = [](auto& list, auto from) { list.assign(from.begin(), from.end()); };
-    assign(storage.operands, program.operands);
-    assign(storage.inputs, program.inputs);
-    assign(storage.outputs, program.outputs);
-    assign(storage.dropped, program.dropped);
-    for (const runtime::ProgramTensor& tensor : program.tensors) storage.tensors.push_back(copy.copy_of(tensor));
-    for (const runtime::Instruction& instruction : program.instructions)
-        storage.instructions.push_back(copy.copy_of(instruction));
-    return copy.finish();
+    return program::copy_program(program, table, to, rows);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -207,6 +207,7 @@ INTQ_INLINE void FileParts::tensor(const runtime::ProgramTensor& tensor) {
     number(tensor.shape.rank);
     for (int axis = 0; axis < tensor.shape.rank; ++axis) number(tensor.shape[axis]);
     number(tensor.offset);
+    number(tensor.ring);
     string(tensor.name);
     number(q.is_per_channel() ? q.axis() : -1);
     number(q.quant_min());
@@ -227,6 +228,7 @@ INTQ_INLINE void FileParts::tensor(const runtime::ProgramTensor& tensor) {
 INTQ_INLINE void FileParts::instruction(const runtime::Instruction& instruction, const kernels::ParamContext& context) {
     const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
     string(name_of(instruction.op));
+    number(instruction.rows);
     number(instruction.output);
     number(instruction.first_operand);
     number(instruction.operand_count);
@@ -265,6 +267,11 @@ INTQ_INLINE void put_tables(FileParts& parts, const runtime::Program& program, c
         for (const std::int64_t number :
              {std::int64_t{dropped.tensor}, std::int64_t{dropped.channel}, std::int64_t{dropped.code},
               dropped.is_constant + std::int64_t{2} * dropped.is_depthwise})
+            parts.number(number);
+    parts.number(static_cast<std::int64_t>(program.groups.size()));
+    for (const runtime::RowGroup& group : program.groups)
+        for (const std::int64_t number :
+             {std::int64_t{group.first}, std::int64_t{group.count}, std::int64_t{group.workspace}})
             parts.number(number);
 }
 

@@ -68,8 +68,7 @@ namespace detail {
 INTQ_INLINE std::vector<runtime::Lifetime> tensor_lives(const runtime::Program& program) {
     const auto end = static_cast<std::int32_t>(program.instructions.size());
     std::vector<runtime::Lifetime> lives;
-    for (const runtime::ProgramTensor& tensor : program.tensors)
-        lives.push_back({tensor.is_given() ? 0 : tensor.bytes(), end, -1, 0});
+    for (const runtime::ProgramTensor& tensor : program.tensors) lives.push_back({tensor.arena_bytes(), end, -1, 0});
     const auto touch = [&](std::int32_t tensor, std::int32_t when) {
         runtime::Lifetime& life = lives[static_cast<std::size_t>(tensor)];
         life.first = (std::min)(life.first, when);
@@ -79,8 +78,12 @@ INTQ_INLINE std::vector<runtime::Lifetime> tensor_lives(const runtime::Program& 
     for (const std::int32_t tensor : program.outputs) touch(tensor, end);
     for (std::int32_t i = 0; i < end; ++i) {
         const runtime::Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
-        touch(instruction.output, i);
-        for (const std::int32_t operand : program.operands_of(instruction)) touch(operand, i);
+        // All of a group is needed as long as any of it runs.
+        const runtime::RowGroup* const group = instruction.rows > 0 ? program.group_of(i) : nullptr;
+        for (const std::int32_t when : {group != nullptr ? group->first : i, group != nullptr ? group->last() : i}) {
+            touch(instruction.output, when);
+            for (const std::int32_t operand : program.operands_of(instruction)) touch(operand, when);
+        }
     }
     return lives;
 }
@@ -90,10 +93,10 @@ INTQ_INLINE std::int32_t place_of_output(const runtime::Program& program, const 
                                          std::size_t at) {
     const runtime::Instruction& instruction = program.instructions[at];
     const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
-    if (row == nullptr || !row->may_run_in_place) return instruction.output;
+    if (row == nullptr || !row->may_run_in_place || instruction.rows > 0) return instruction.output;
     for (const std::int32_t operand : program.operands_of(instruction)) {
         const runtime::Lifetime& life = lives.tensors[static_cast<std::size_t>(operand)];
-        if (program.tensor(operand).is_given()) continue;
+        if (program.tensor(operand).is_given() || program.tensor(operand).holds_sums()) continue;
         const bool dies = life.last == static_cast<std::int32_t>(at) && operand != instruction.output;
         if (dies && life.bytes == lives.tensors[static_cast<std::size_t>(instruction.output)].bytes) return operand;
     }

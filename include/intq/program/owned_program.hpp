@@ -47,6 +47,7 @@ struct ProgramStorage {
     std::vector<runtime::ProgramTensor> tensors;
     std::vector<std::int32_t> operands, inputs, outputs;
     std::vector<runtime::DroppedChannel> dropped;
+    std::vector<runtime::RowGroup> groups;
     std::deque<std::string> names;
     std::deque<std::vector<float>> scales;
     std::deque<std::vector<std::int32_t>> zero_points;
@@ -195,6 +196,9 @@ INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<cons
 INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, const Executor& executor,
                                                   runtime::InstructionHook hook) const {
     require_kernels(*table_);
+    if (hook.function != nullptr && !runtime::check_observable(program_))
+        throw Error(
+            "a program that runs by rows has no whole tensors to look at; look at one that was lowered without");
     const index_t total = check_inputs(program_, inputs);
     std::vector<Tensor> rows, results;
     for (const Tensor& input : inputs) {

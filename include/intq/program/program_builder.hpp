@@ -20,6 +20,7 @@
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/lifetimes.hpp"
 #include "intq/program/owned_program.hpp"
+#include "intq/program/row_plan.hpp"
 #include "intq/runtime/program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
@@ -124,12 +125,12 @@ private:
     std::unique_ptr<ProgramStorage> storage_;
 };
 
-/// Plans the memory of a program whose tables are complete, and checks the whole.
+/// Plans the rows and the memory of a program whose tables are complete, and checks the whole.
 ///
 /// @param table  must outlive the program
 /// @throws Error naming what check_program() refuses
 std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramStorage> storage, index_t max_batch,
-                                           const kernels::KernelTable& table);
+                                           const kernels::KernelTable& table, const RowOptions& rows = {});
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
@@ -229,7 +230,7 @@ INTQ_INLINE std::int32_t ProgramBuilder::change_layout(std::int32_t x, Layout la
 }
 
 INTQ_INLINE std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramStorage> storage, index_t max_batch,
-                                                       const kernels::KernelTable& table) {
+                                                       const kernels::KernelTable& table, const RowOptions& rows) {
     runtime::Program program;
     program.instructions = storage->instructions;
     program.tensors = storage->tensors;
@@ -238,6 +239,12 @@ INTQ_INLINE std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramSt
     program.outputs = storage->outputs;
     program.dropped = storage->dropped;
     program.max_batch = max_batch;
+    if (rows.mode != RowMode::off) {
+        RowPlan plan = plan_rows(program, table, rows.arena);
+        plan.apply(storage->instructions, storage->tensors);
+        storage->groups = std::move(plan.groups);
+        program.groups = storage->groups;
+    }
     place_in_arena(program, storage->tensors, table);
     throw_if_failed(runtime::check_program(program, table), "the lowered program");
     return std::make_shared<OwnedProgram>(std::move(storage), program, table);

@@ -16,6 +16,7 @@
 #include "intq/kernels/packing/repack.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
+#include "intq/program/row_plan.hpp"
 #include "intq/runtime/program.hpp"
 
 namespace intq::program {
@@ -36,9 +37,9 @@ public:
     const runtime::Program& program() const noexcept { return program_; }
     ProgramStorage& storage() noexcept { return *storage_; }
 
-    /// A tensor with a name and scales of its own.
+    /// A tensor with a name and scales of its own, all of whose rows are held.
     runtime::ProgramTensor copy_of(runtime::ProgramTensor tensor);
-    /// An instruction with names and parameters of its own; its layer is packed again.
+    /// An instruction with names and parameters of its own, in no group; its layer is packed again.
     runtime::Instruction copy_of(runtime::Instruction instruction);
     /// The same for a layer of which some channels are left.
     ///
@@ -59,7 +60,7 @@ public:
     /// Plans the memory of the copy, and checks it.
     ///
     /// @throws Error naming what check_program() refuses
-    std::shared_ptr<OwnedProgram> finish();
+    std::shared_ptr<OwnedProgram> finish(const RowOptions& rows = {});
 
 private:
     static void copy_memory(void* context, const kernels::ParamField& field);
@@ -72,6 +73,15 @@ private:
     std::shared_ptr<kernels::KernelTable> to_;
     std::unique_ptr<ProgramStorage> storage_;
 };
+
+/// A copy of a whole program.
+///
+/// @param table  the kernels that it is packed for, or a table that describes them
+/// @param to     those that its copy is packed for
+/// @param rows   how the copy runs
+/// @throws Error naming what check_program() refuses
+std::shared_ptr<OwnedProgram> copy_program(const runtime::Program& program, const kernels::KernelTable& table,
+                                           const kernels::KernelTable& to, const RowOptions& rows);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
@@ -110,6 +120,7 @@ INTQ_INLINE ProgramCopy::ProgramCopy(const runtime::Program& program, const kern
 INTQ_INLINE runtime::ProgramTensor ProgramCopy::copy_of(runtime::ProgramTensor tensor) {
     const QParams& q = tensor.qparams;
     tensor.name = text(tensor.name);
+    tensor.ring = 0;
     if (q.is_per_channel()) {
         std::vector<float>& scales = storage_->scales.emplace_back();
         std::vector<std::int32_t>& zero_points = storage_->zero_points.emplace_back();
@@ -125,6 +136,7 @@ INTQ_INLINE runtime::ProgramTensor ProgramCopy::copy_of(runtime::ProgramTensor t
 INTQ_INLINE void ProgramCopy::copy_names(runtime::Instruction& instruction) {
     instruction.name = text(instruction.name);
     instruction.type = text(instruction.type);
+    instruction.rows = 0;
 }
 
 INTQ_INLINE runtime::Instruction ProgramCopy::copy_of(runtime::Instruction instruction) {
@@ -175,8 +187,24 @@ INTQ_INLINE void ProgramCopy::copy_memory(void* context, const kernels::ParamFie
     *field.memory = memory.data;
 }
 
-INTQ_INLINE std::shared_ptr<OwnedProgram> ProgramCopy::finish() {
-    return plan_program(std::move(storage_), program_.max_batch, *to_);
+INTQ_INLINE std::shared_ptr<OwnedProgram> ProgramCopy::finish(const RowOptions& rows) {
+    return plan_program(std::move(storage_), program_.max_batch, *to_, rows);
+}
+
+INTQ_INLINE std::shared_ptr<OwnedProgram> copy_program(const runtime::Program& program,
+                                                       const kernels::KernelTable& table,
+                                                       const kernels::KernelTable& to, const RowOptions& rows) {
+    ProgramCopy copy(program, table, to);
+    ProgramStorage& storage = copy.storage();
+    const auto assign = [](auto& list, auto from) { list.assign(from.begin(), from.end()); };
+    assign(storage.operands, program.operands);
+    assign(storage.inputs, program.inputs);
+    assign(storage.outputs, program.outputs);
+    assign(storage.dropped, program.dropped);
+    for (const runtime::ProgramTensor& tensor : program.tensors) storage.tensors.push_back(copy.copy_of(tensor));
+    for (const runtime::Instruction& instruction : program.instructions)
+        storage.instructions.push_back(copy.copy_of(instruction));
+    return copy.finish(rows);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "intq/kernels/operators/operator.hpp"
+#include "intq/runtime/check_rows.hpp"
 #include "intq/runtime/data_flow.hpp"
 
 namespace intq::runtime {
@@ -35,7 +36,10 @@ inline Status check_tensor(const Program& program, const ProgramTensor& tensor, 
     if (element == 0 || tensor.layout == Layout::strided) return corrupt(OpKind::program, Field::tensor, index, 0);
     if (tensor.shape.rank < 1 || tensor.shape.rank > max_rank || tensor.shape[0] != program.max_batch)
         return corrupt(OpKind::program, Field::tensor, index, program.max_batch);
-    const index_t most_bytes = tensor.is_given() ? PTRDIFF_MAX : program.arena_size;
+    const bool is_ring = tensor.ring != 0 && !tensor.holds_sums();
+    if (is_ring && (tensor.ring < 0 || tensor.shape.rank != 4 || tensor.ring > tensor.shape[2] || tensor.is_given()))
+        return corrupt(OpKind::program, Field::tensor, index, tensor.ring);
+    const index_t most_bytes = tensor.is_given() || is_ring ? PTRDIFF_MAX : program.arena_size;
     index_t bytes = element;
     for (int axis = 0; axis < tensor.shape.rank; ++axis) {
         const index_t extent = tensor.shape[axis];
@@ -48,6 +52,10 @@ inline Status check_tensor(const Program& program, const ProgramTensor& tensor, 
         return corrupt(OpKind::program, Field::quant_range, index, 0);
     if (are_codes && !are_codes_of(tensor.dtype, tensor.qparams.quant_min(), tensor.qparams.quant_max()))
         return corrupt(OpKind::program, Field::quant_range, index, 0);
+    const index_t most_sums = most_bytes / index_t{sizeof(std::int32_t)};
+    if (tensor.holds_sums() && (tensor.is_given() || tensor.shape.rank != 4 || bytes / element > most_sums))
+        return corrupt(OpKind::program, Field::tensor, index, 0);
+    if (is_ring || tensor.holds_sums()) bytes = tensor.arena_bytes();
     const bool is_placed = tensor.is_given()
                                ? is_named_input(program, tensor, index) && !tensor.has_stated_bounds
                                : tensor.offset % buffer_alignment == 0 && tensor.offset <= program.arena_size - bytes;
@@ -139,7 +147,8 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
     if (const Status status = (*row->check)(call); !status) return status;
     // Only now is it known how many bytes lie behind the pointers.
     if (const Status status = check_params(table, *row, instruction, Demands::memory); !status) return status;
-    const index_t workspace = row->workspace_size != nullptr ? row->workspace_size(call) : 0;
+    const bool has_scratch = row->workspace_size != nullptr && instruction.rows == 0;  // else see check_rows()
+    const index_t workspace = has_scratch ? row->workspace_size(call) : 0;
     if (workspace > program.workspace_size)
         return {StatusCode::buffer_too_small, op, Field::workspace, program.workspace_size, workspace};
     return {};
@@ -200,6 +209,7 @@ inline Status check_program(const Program& program, const kernels::KernelTable& 
     for (const Instruction& instruction : program.instructions)
         if (const Status status = detail::check_instruction(program, table, instruction); !status) return status;
     if (const Status status = detail::check_dropped(program); !status) return status;
+    if (const Status status = check_rows(program, table); !status) return status;
     return check_data_flow(program, table);
 }
 

@@ -31,7 +31,7 @@ namespace detail {
 
 constexpr ArenaRange range_of(const Program& program, std::int32_t tensor) noexcept {
     const ProgramTensor& t = program.tensor(tensor);
-    return t.is_given() ? ArenaRange{} : ArenaRange{t.offset, t.offset + t.bytes()};
+    return t.is_given() ? ArenaRange{} : ArenaRange{t.offset, t.offset + t.arena_bytes()};
 }
 
 constexpr bool contains(std::span<const std::int32_t> list, std::int32_t tensor) noexcept {
@@ -39,6 +39,12 @@ constexpr bool contains(std::span<const std::int32_t> list, std::int32_t tensor)
         if (entry == tensor) return true;
     return false;
 }
+
+inline std::int32_t index_of(const Program& program, const Instruction& instruction) noexcept {
+    return static_cast<std::int32_t>(&instruction - program.instructions.data());
+}
+
+}  // namespace detail
 
 /// The instruction as its operator sees it, without an arena.
 inline kernels::OperatorCall call_of(const Program& program, const kernels::KernelTable& table,
@@ -52,14 +58,15 @@ inline kernels::OperatorCall call_of(const Program& program, const kernels::Kern
             program.max_batch};
 }
 
-}  // namespace detail
-
-/// The scratch that an instruction writes; empty for most.
+/// The scratch that an instruction writes; empty for most. Of one in a group, that of the group.
 inline ArenaRange workspace_of(const Program& program, const kernels::KernelTable& table,
                                const Instruction& instruction) noexcept {
     const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
     if (row == nullptr || row->workspace_size == nullptr) return {};
-    const index_t bytes = row->workspace_size(detail::call_of(program, table, instruction));
+    if (instruction.rows > 0)
+        if (const RowGroup* const group = program.group_of(detail::index_of(program, instruction)))
+            return {program.workspace_offset, program.workspace_offset + group->workspace};
+    const index_t bytes = row->workspace_size(call_of(program, table, instruction));
     return {program.workspace_offset, program.workspace_offset + bytes};
 }
 
@@ -100,8 +107,10 @@ inline Status check_own_ranges(const Program& program, const kernels::KernelTabl
     for (const std::int32_t operand : program.operands_of(instruction)) {
         const ArenaRange range = range_of(program, operand);
         if (workspace.overlaps(range)) return {StatusCode::corrupt, instruction.op, Field::workspace, operand, 0};
-        // An operand that is broadcast is read after its place in the output was written.
-        const bool in_place = may_run_in_place && range.first == output.first && range.last == output.last;
+        // An operand that is broadcast is read after its place in the output was written. It has fewer bytes than the
+        // output, except that sums took.
+        const bool in_place = may_run_in_place && range.first == output.first && range.last == output.last &&
+                              !program.tensor(operand).holds_sums();
         if (output.overlaps(range) && !in_place)
             return {StatusCode::corrupt, instruction.op, Field::arena, operand, instruction.output};
     }

@@ -7,6 +7,7 @@
 #include "intq/core/executor.hpp"
 #include "intq/kernels/operators/operator.hpp"
 #include "intq/runtime/check.hpp"
+#include "intq/runtime/run_rows.hpp"
 #include "intq/runtime/stated_bounds.hpp"
 
 namespace intq::runtime {
@@ -20,6 +21,12 @@ inline void* tensor_data(const Program& program, std::byte* arena, std::int32_t 
 
 namespace detail {
 
+inline void run_operator(const kernels::OperatorCall& call) INTQ_NOEXCEPT {
+    const kernels::ProgramOperator* const row = kernels::find_operator(call.op);
+    INTQ_ASSERT(row != nullptr && "the program was not checked");
+    row->run(call);
+}
+
 /// Runs one instruction.
 inline void run_instruction(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
                             const Executor& executor, InstructionHook hook, std::size_t index,
@@ -31,27 +38,40 @@ inline void run_instruction(const Program& program, const kernels::KernelTable& 
     call.workspace = {arena + program.workspace_offset, program.workspace_size};
     call.executor = &executor;
     call.given = given;
-    const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
-    INTQ_ASSERT(row != nullptr && "the program was not checked");
-    row->run(call);
+    run_operator(call);
     if (hook.function != nullptr)
         hook.function(hook.context, program, static_cast<index_t>(index), call.y_data(), batch);
 }
 
-/// execute() without checking stated bounds: each instruction runs, whatever the previous one wrote.
-inline void run_instructions(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t batch,
-                             const Executor& executor, InstructionHook hook) INTQ_NOEXCEPT {
-    for (std::size_t i = 0; i < program.instructions.size(); ++i)
-        run_instruction(program, table, arena, batch, executor, hook, i);
+/// Runs a group on all images of the batch.
+inline void run_group_on_batch(const Program& program, const kernels::KernelTable& table, const RowGroup& group,
+                               std::byte* arena, index_t batch, const Executor& executor,
+                               const void* const* given) INTQ_NOEXCEPT {
+    for (index_t image = 0; image < batch; ++image)
+        run_group(program, table, group, arena, image, executor, given, ProgramOperators{program, table},
+                  [](std::int32_t, const std::byte*, index_t) {});
 }
 
 }  // namespace detail
+
+/// Whether a hook can see the output of every instruction.
+///
+/// @return ok; unsupported, with the first tensor that is never whole
+inline Status check_observable(const Program& program) noexcept {
+    for (std::size_t i = 0; i < program.tensors.size(); ++i)
+        if (program.tensors[i].ring > 0)
+            return {StatusCode::unsupported, OpKind::program, Field::tensor, static_cast<std::int64_t>(i),
+                    program.tensors[i].ring};
+    if (program.groups.empty()) return {};
+    return {StatusCode::unsupported, OpKind::program, Field::instruction, program.groups[0].first, 0};
+}
 
 /// Runs a program on the inputs that lie in its arena.
 ///
 /// @param arena  program.arena_size bytes at buffer_alignment; holds the input tensors' data
 /// @param batch  1 … program.max_batch
-/// @param hook   called after every instruction, before its output's bytes are used again; it must not throw
+/// @param hook   called after every instruction, before its output's bytes are used again; it must not throw. None
+///               where tensors are not whole: see check_observable()
 /// @param given  for each input of the program a pointer, which is read where the tensor is_given(); null where none is
 /// @return ok, always if the program states no bounds of codes; or the first tensor that left its bounds. No later
 ///         instruction ran, so the outputs are not valid
@@ -63,11 +83,20 @@ inline RunResult execute(const Program& program, const kernels::KernelTable& tab
                          const Executor& executor = serial, InstructionHook hook = {},
                          const void* const* given = nullptr) INTQ_NOEXCEPT {
     INTQ_ASSERT(arena != nullptr && is_aligned(arena) && batch >= 1 && batch <= program.max_batch);
+    INTQ_ASSERT(hook.function == nullptr || check_observable(program).ok());
     if (const RunResult result = check_input_bounds(program, arena, batch); !result) return result;
-    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-        detail::run_instruction(program, table, arena, batch, executor, hook, i, given);
-        const RunResult result = check_bounds(program, arena, program.instructions[i].output, batch);
-        if (!result) return result;
+    const RowGroup* group = program.groups.data();
+    for (std::size_t i = 0; i < program.instructions.size();) {
+        std::size_t end = i + 1;
+        if (program.instructions[i].rows > 0) {
+            detail::run_group_on_batch(program, table, *group, arena, batch, executor, given);
+            end = static_cast<std::size_t>(group++->last() + 1);
+        } else {
+            detail::run_instruction(program, table, arena, batch, executor, hook, i, given);
+        }
+        for (; i < end; ++i)
+            if (const RunResult result = check_bounds(program, arena, program.instructions[i].output, batch); !result)
+                return result;
     }
     return {};
 }

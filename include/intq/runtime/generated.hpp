@@ -4,12 +4,15 @@
 #ifndef INTQ_RUNTIME_GENERATED_HPP
 #define INTQ_RUNTIME_GENERATED_HPP
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "intq/kernels/operators/operator_table.hpp"
 #include "intq/kernels/operators/param_sum.hpp"
+#include "intq/runtime/run_rows.hpp"
 #include "intq/runtime/self_test.hpp"
 #include "intq/runtime/stated_bounds.hpp"
 
@@ -36,6 +39,7 @@ struct ProgramLists {
     std::span<const Instruction> instructions{};
     std::span<const ProgramTensor> tensors{};
     std::span<const std::int32_t> operands{}, inputs{}, outputs{};
+    std::span<const RowGroup> groups{};
 };
 
 /// Adds the numbers of a tensor to a sum. Nothing is read through a pointer.
@@ -44,7 +48,7 @@ struct ProgramLists {
 INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const ProgramTensor& tensor, std::int32_t scales) {
     const QParams& q = tensor.qparams;
     sum.add(tensor.dtype, tensor.layout, tensor.shape.rank, tensor.offset, scales, q.axis(), q.count(), q.quant_min(),
-            q.quant_max(), tensor.has_stated_bounds);
+            q.quant_max(), tensor.has_stated_bounds, tensor.ring);
     for (int axis = 0; axis < max_rank; ++axis)
         sum.add(axis < tensor.shape.rank ? tensor.shape.extents[static_cast<std::size_t>(axis)] : 0);
     if (q.is_per_channel())
@@ -57,7 +61,7 @@ INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const ProgramTensor
 ///
 /// @param name  the place of its name in the text of all names
 INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Instruction& instruction, index_t name) {
-    sum.add(instruction.op, instruction.output, instruction.first_operand, instruction.operand_count,
+    sum.add(instruction.op, instruction.rows, instruction.output, instruction.first_operand, instruction.operand_count,
             instruction.params.kind, name);
 }
 
@@ -70,12 +74,23 @@ INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Program& prog
     add_list(program.operands);
     add_list(program.inputs);
     add_list(program.outputs);
+    for (const RowGroup& group : program.groups) sum.add(group.first, group.count, group.workspace);
 }
+
+/// An instruction of a group: what ProgramOperators would find.
+struct GroupStep {
+    RowRange (*rows)(index_t operand, RowRange rows) = nullptr;
+    void (*run)(const kernels::OperatorCall& step) = nullptr;
+};
 
 /// The hook that a generated model calls after each instruction.
 struct StepHook {
     void (*after)(void* context, std::size_t instruction) = nullptr;
     void* context = nullptr;
+    /// Runs a group in place of the model; null: the model does.
+    ///
+    /// @param steps  the instructions of the group
+    void (*run_group)(void* context, const RowGroup& group, const GroupStep* steps) = nullptr;
 
     INTQ_ALWAYS_INLINE void operator()(std::size_t instruction) const {
         if (after != nullptr) after(context, instruction);
@@ -112,7 +127,7 @@ namespace detail {
 /// An instruction on one image.
 template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
 INTQ_ALWAYS_INLINE kernels::OperatorCall step_call(std::byte* arena) noexcept {
-    kernels::OperatorCall call = runtime::detail::call_of(Model, Table, Model.instructions[Index]);
+    kernels::OperatorCall call = runtime::call_of(Model, Table, Model.instructions[Index]);
     call.batch = 1;
     call.arena = arena;
     call.workspace = {arena + Model.workspace_offset, Model.workspace_size};
@@ -138,6 +153,74 @@ INTQ_FLATTEN void run_step(std::byte* arena, const void* const* given) noexcept 
     kernels::OperatorCall call = detail::step_call<Model, Table, Index>(arena);
     call.given = given;
     run(call);
+}
+
+namespace detail {
+
+/// The same step with all that the compiler knows of its instruction.
+template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
+INTQ_FLATTEN void run_rows_of(const kernels::OperatorCall& step) noexcept {
+    constexpr auto run = kernels::find_operator(Model.instructions[Index].op)->run;
+    kernels::OperatorCall call = step_call<Model, Table, Index>(step.arena);
+    call.band = step.band;
+    run(call);
+}
+
+template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
+RowRange rows_of_step(index_t operand, RowRange rows) noexcept {
+    constexpr const Instruction& instruction = Model.instructions[Index];
+    if constexpr (Model.tensor(instruction.output).holds_sums()) return rows;
+    constexpr auto of_operator = kernels::find_operator(instruction.op)->rows_of_operand;
+    const kernels::OperatorCall call = step_call<Model, Table, Index>(nullptr);
+    if constexpr (of_operator != nullptr)
+        return of_operator(call, operand, rows);
+    else
+        return same_rows(call, operand, rows);
+}
+
+template <const Program& Model, const kernels::KernelTable& Table, std::size_t First, std::size_t... Steps>
+constexpr std::array<GroupStep, sizeof...(Steps)> steps_from(std::index_sequence<Steps...>) noexcept {
+    return {GroupStep{&rows_of_step<Model, Table, First + Steps>, &run_rows_of<Model, Table, First + Steps>}...};
+}
+
+/// The instructions of a group.
+template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
+inline constexpr auto group_steps = steps_from<Model, Table, static_cast<std::size_t>(Model.groups[Index].first)>(
+    std::make_index_sequence<static_cast<std::size_t>(Model.groups[Index].count)>{});
+
+/// The operators of a group, as run_group() takes them.
+struct GroupOperators {
+    const GroupStep* steps;
+    std::int32_t first;
+
+    RowRange rows(std::int32_t instruction, index_t operand, RowRange rows) const noexcept {
+        return steps[instruction - first].rows(operand, rows);
+    }
+    void run(std::int32_t instruction, const kernels::OperatorCall& step) const {
+        steps[instruction - first].run(step);
+    }
+};
+
+/// The steps know their kernels, and the program's table would link those of every row.
+inline constexpr kernels::KernelTable no_kernels{};
+
+/// One code for all groups.
+INTQ_OUT_OF_LINE inline void run_group_steps(const Program& program, const RowGroup& group, std::byte* arena,
+                                             const void* const* given, const GroupStep* steps) noexcept {
+    run_group(program, no_kernels, group, arena, 0, serial, given, GroupOperators{steps, group.first},
+              [](std::int32_t, const std::byte*, index_t) {});
+}
+
+}  // namespace detail
+
+/// Runs a group on one image, row by row.
+///
+/// @param given  for each input of the program, where its caller has it
+template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
+void run_rows(std::byte* arena, const void* const* given, const StepHook& hook) noexcept {
+    const GroupStep* const steps = detail::group_steps<Model, Table, Index>.data();
+    if (hook.run_group != nullptr) return hook.run_group(hook.context, Model.groups[Index], steps);
+    detail::run_group_steps(Model, Model.groups[Index], arena, given, steps);
 }
 
 /// The checksum of arrays, one behind the other.
@@ -183,6 +266,7 @@ public:
         expect_list(given.operands, lists.operands);
         expect_list(given.inputs, lists.inputs);
         expect_list(given.outputs, lists.outputs);
+        expect_list(given.groups, lists.groups);
         if (!is_whole_) return;
         kernels::NumberSum& numbers = sum_.numbers();
         for (const ProgramTensor& tensor : given.tensors)
@@ -227,30 +311,45 @@ private:
 namespace detail {
 
 /// A golden run, on an image or on a pattern.
-struct GoldenRun {
+template <bool HasGroups> struct GoldenRun {
     const Program& program;
     const GoldenRuns& golden;
     std::byte* arena;
+    const void* const* given;
     index_t run;
     SelfTestResult result{};
 
     index_t pattern() const noexcept { return run - golden.count; }  // below 0 on an image
-    void write_operands(index_t instruction) const {
-        if (pattern() >= 0 && instruction < static_cast<index_t>(program.instructions.size()))
-            write_pattern(program, arena, instruction, pattern());
+    void write_operands(std::size_t instruction) const {
+        if (pattern() < 0 || instruction >= program.instructions.size()) return;
+        if constexpr (HasGroups)
+            if (program.instructions[instruction].rows != 0) return;  // run_rows() writes them
+        write_pattern(program, arena, static_cast<index_t>(instruction), pattern());
+    }
+    void compare(std::size_t step, std::uint32_t check) {
+        const Instruction& instruction = program.instructions[step];
+        const auto index = static_cast<index_t>(step);
+        const index_t at = run * static_cast<index_t>(program.instructions.size()) + index;
+        const bool has_pattern = pattern() < 0 || !reads_given(program, instruction);
+        if (!result.ok() || !has_pattern || check == golden.checks[at]) return;
+        result.difference = {run, index};
+        result.layer = instruction.name;
     }
     static void see(void* context, std::size_t step) {
         auto& self = *static_cast<GoldenRun*>(context);
-        const auto index = static_cast<index_t>(step);
-        const Instruction& instruction = self.program.instructions[step];
-        const ProgramTensor& y = self.program.tensor(instruction.output);
-        const index_t at = self.run * static_cast<index_t>(self.program.instructions.size()) + index;
-        const bool has_pattern = self.pattern() < 0 || !reads_given(self.program, instruction);
-        if (self.result.ok() && has_pattern && output_check(y, self.arena + y.offset) != self.golden.checks[at]) {
-            self.result.difference = {self.run, index};
-            self.result.layer = instruction.name;
-        }
-        self.write_operands(index + 1);
+        const ProgramTensor& y = self.program.tensor(self.program.instructions[step].output);
+        self.compare(step, output_check(y, self.arena + y.offset));
+        self.write_operands(step + 1);
+    }
+    static void run_rows(void* context, const RowGroup& group, const GroupStep* steps) {
+        auto& self = *static_cast<GoldenRun*>(context);
+        auto compare = [&self](index_t index, std::uint32_t check) {
+            self.compare(static_cast<std::size_t>(index), check);
+        };
+        runtime::detail::GoldenSteps<decltype(compare)>{
+            self.program, no_kernels, self.arena, self.pattern() < 0 ? -1 : self.pattern(), serial, compare}
+            .run(group, self.given, GroupOperators{steps, group.first});
+        self.write_operands(static_cast<std::size_t>(group.last() + 1));
     }
 };
 
@@ -259,17 +358,21 @@ struct GoldenRun {
 /// Repeats golden runs, and then the runs on patterns. An instruction that reads an input where its caller has it has
 /// no pattern: it reads the last image again.
 ///
+/// @tparam HasGroups  whether the program has groups: others need not link what runs them
 /// @param given    room for a pointer to each input
 /// @param run_all  runs the model, and calls the hook after each instruction
-inline SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena, const void** given,
-                                void (*run_all)(const void* const* given, const StepHook&)) INTQ_NOEXCEPT {
+template <bool HasGroups = false>
+SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena, const void** given,
+                         void (*run_all)(const void* const* given, const StepHook&)) INTQ_NOEXCEPT {
     for (index_t run = 0; run < golden.runs(); ++run) {
-        detail::GoldenRun test{program, golden, arena, run};
+        detail::GoldenRun<HasGroups> test{program, golden, arena, given, run};
         if (run < golden.count)
             write_inputs(program, arena, golden.inputs + run * golden.input_bytes, given);
         else
             test.write_operands(0);
-        run_all(given, {&detail::GoldenRun::see, &test});
+        StepHook hook{&detail::GoldenRun<HasGroups>::see, &test};
+        if constexpr (HasGroups) hook.run_group = &detail::GoldenRun<HasGroups>::run_rows;
+        run_all(given, hook);
         if (!test.result.ok()) return test.result;
     }
     return SelfTestResult{};

@@ -77,6 +77,7 @@ public:
             place(instruction_table, i, instruction);
         }
         program.dropped = dropped_channels();
+        program.groups = row_groups();
         read_golden(loaded.golden, static_cast<index_t>(instructions));
         if (const Status status = verdict(); !status) return status;
         if (!numbers_.is_at_end()) return corrupt_file(Field::file);
@@ -149,6 +150,7 @@ private:
         tensor.shape.rank = number<int>(1, max_rank);
         for (int axis = 0; axis < tensor.shape.rank; ++axis) tensor.shape[axis] = size();
         tensor.offset = size();
+        tensor.ring = number<std::int16_t>(kernels::sums_of_rows);
         tensor.name = string();
         const int axis = number<int>(-1, max_rank - 1);
         const auto lowest = number<std::int64_t>(), highest = number<std::int64_t>();
@@ -179,6 +181,18 @@ private:
                                : std::span<const DroppedChannel>{list, static_cast<std::size_t>(count)};
     }
 
+    /// Each takes three numbers.
+    std::span<const RowGroup> row_groups() noexcept {
+        const std::int64_t count = numbers_.number(0, static_cast<std::int64_t>(parts_.numbers.size() / 3));
+        auto* const list = memory_.take<RowGroup>(static_cast<index_t>(count));
+        for (std::int64_t i = 0; i < count && !numbers_.has_failed(); ++i) {
+            const auto first = number<std::int32_t>(0), instructions = number<std::int32_t>(1);
+            place(list, i, RowGroup{first, instructions, size()});
+        }
+        return list == nullptr ? std::span<const RowGroup>{}
+                               : std::span<const RowGroup>{list, static_cast<std::size_t>(count)};
+    }
+
     static bool is_same_text(const char* a, const char* b) noexcept {
         while (*a == *b && *a != 0) ++a, ++b;
         return *a == *b;
@@ -194,6 +208,7 @@ private:
         const kernels::ProgramOperator* const row = find_row();
         if (row == nullptr) return {StatusCode::unsupported, OpKind::program, Field::instruction, 0, 0};
         instruction.op = row->op;
+        instruction.rows = number<std::int16_t>(0);
         instruction.output = number<std::int32_t>(0);
         instruction.first_operand = number<std::int32_t>(0);
         // Each struct of parameters takes at least a byte.

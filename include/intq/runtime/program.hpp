@@ -21,6 +21,7 @@ using ProgramTensor = kernels::ArenaTensor;
 /// One step: operands -> output.
 struct Instruction {
     OpKind op = OpKind::none;
+    std::int16_t rows = 0;           // of the output that it makes at a time, in a group; 0: all
     std::int32_t output = 0;         // index of a ProgramTensor
     std::int32_t first_operand = 0;  // position in Program::operands
     std::int32_t operand_count = 0;
@@ -43,6 +44,17 @@ struct DroppedChannel {
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const DroppedChannel&, const DroppedChannel&) = default;
 };
 
+/// Instructions that run row by row, together: each as soon as another one of them needs its rows. What they write and
+/// read of one another may be rings of rows (ArenaTensor::ring; docs/rows.md).
+struct RowGroup {
+    std::int32_t first = 0;  // instruction
+    std::int32_t count = 0;
+    index_t workspace = 0;  // bytes of scratch that its steps take
+
+    INTQ_ALWAYS_INLINE constexpr std::int32_t last() const noexcept { return first + count - 1; }
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const RowGroup&, const RowGroup&) = default;
+};
+
 /// A lowered model. Immutable while it runs, so any number of threads may run it, each in its own arena.
 struct Program {
     std::span<const Instruction> instructions{};
@@ -55,6 +67,7 @@ struct Program {
     index_t arena_size = 0;  // bytes that a run needs, at buffer_alignment
     index_t max_batch = 1;
     std::span<const DroppedChannel> dropped{};  // by tensor, then by channel; a run does not read it
+    std::span<const RowGroup> groups{};         // in the order of their instructions, none of which is in two
 
     INTQ_ALWAYS_INLINE constexpr std::span<const std::int32_t> operands_of(
         const Instruction& instruction) const noexcept {
@@ -63,6 +76,12 @@ struct Program {
     }
     INTQ_ALWAYS_INLINE constexpr const ProgramTensor& tensor(std::int32_t index) const noexcept {
         return tensors[static_cast<std::size_t>(index)];
+    }
+    /// The group that begins with an instruction, or has it; null for none.
+    INTQ_ALWAYS_INLINE constexpr const RowGroup* group_of(std::int32_t instruction) const noexcept {
+        for (const RowGroup& group : groups)
+            if (group.first <= instruction && instruction <= group.last()) return &group;
+        return nullptr;
     }
 };
 

@@ -17,6 +17,7 @@
 #include "intq/nn/model/value.hpp"
 #include "intq/program/constant_channels.hpp"
 #include "intq/program/owned_program.hpp"
+#include "intq/program/program_copy.hpp"
 #include "intq/quantization/operators/image_input.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/runtime/execute.hpp"
@@ -77,6 +78,8 @@ struct LoweringOptions {
     std::vector<ImageInput> image_inputs{};  // inputs that the program takes as pixels
     /// drop keeps the whole program beside the smaller one, where they differ; see LoweredModel::whole_program().
     program::ConstantChannels constant_channels = program::ConstantChannels::drop;
+    /// Of program(); whole_program() runs on whole tensors.
+    program::RowOptions rows{};
 };
 
 /// Lowers a converted model.
@@ -228,6 +231,8 @@ INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::K
         program = whole = detail::lower_steps(quantized, table, options, outputs, tensors);
         if (options.constant_channels == program::ConstantChannels::drop)
             program = program::drop_constant_channels(whole).program;
+        if (options.rows.mode != program::RowMode::off)
+            program = program::copy_program(program->program(), table, table, options.rows);
     } catch (const std::bad_alloc&) {
         throw Error("lower: there is no memory for a program of max_batch " + std::to_string(options.max_batch));
     }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+//
+// Programs that run row by row: the bytes of the program that does not, in the arena that the page on rows states.
+#include "intq/program/row_plan.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "intq/program/program_copy.hpp"
+#include "program/row_networks.hpp"
+
+using namespace intq;
+using namespace intq::test;
+
+namespace {
+
+/// What was planned in all networks of a test, so that it can say that it saw enough.
+struct RowCount {
+    int with_groups = 0, smaller = 0, larger = 0;
+    index_t rings = 0, sums = 0;
+
+    void add(const program::OwnedProgram& whole, const program::OwnedProgram& rows) {
+        with_groups += rows.program().groups.empty() ? 0 : 1;
+        smaller += rows.arena_bytes() < whole.arena_bytes() ? 1 : 0;
+        larger += rows.arena_bytes() > whole.arena_bytes() ? 1 : 0;
+        for (const runtime::ProgramTensor& tensor : rows.program().tensors) {
+            rings += tensor.ring > 0 ? 1 : 0;
+            sums += tensor.holds_sums() ? 1 : 0;
+        }
+    }
+};
+
+}  // namespace
+
+TEST_CASE("Row by row, random networks give the bytes of whole tensors on every backend") {
+    for (const auto& backend : usable_backend_tables()) {
+        RowCount count;
+        for (const kernels::KernelTable* table : backend.tables) {
+            const std::string_view target = table->policy().name;
+            if (target != "fp32" && target != "tflite") continue;
+            for (const DType dtype : {DType::int8, DType::int16})
+                for (std::uint32_t seed = 1; seed <= 25; ++seed) {
+                    INFO(backend.name << ", " << target << ", " << name_of(dtype) << ", seed " << seed);
+                    Dice dice(seed);
+                    const Network network = random_network(table->policy(), dtype, seed);
+                    const NetworkProgram whole = build(network, *table, 3);
+                    const auto rows =
+                        program::copy_program(whole.program->program(), *table, *table, {program::RowMode::memory});
+                    count.add(*whole.program, *rows);
+                    const auto inputs = inputs_of(network, 2, dice);
+                    const auto expected = whole.program->run(inputs), given = rows->run(inputs);
+                    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(same_bytes(given[i], expected[i]));
+                }
+        }
+        INFO(backend.name);
+        CHECK(count.with_groups >= 30);
+        CHECK(count.smaller >= 30);
+        CHECK(count.larger == 0);
+        CHECK(count.rings >= 60);
+        CHECK(count.sums >= 1);
+    }
+}
+
+TEST_CASE("MobileNetV2 0.35 on 144 x 144 pixels fits into 34 kB") { check_arena_of_mobilenet_v2(0.35, 144, 34000); }
+
+TEST_CASE("A hook is refused where tensors are not whole") {
+    const kernels::KernelTable& table = scalar_table("tflite");
+    NetworkMaker maker(table.policy(), DType::int8, 2);
+    int x = maker.conv(maker.input(3, {16, 16}), 8, row_window(3, 1));
+    x = maker.conv(x, 8, row_window(3, 1));
+    const Network network = maker.finish({maker.linear(maker.conv(x, 4, row_window(3, 2)), 3)});
+    const NetworkProgram whole = build(network, table, 1);
+    const auto rows = program::copy_program(whole.program->program(), table, table, {program::RowMode::memory});
+    REQUIRE(!rows->program().groups.empty());
+    CHECK(runtime::check_observable(whole.program->program()).ok());
+    const Status status = runtime::check_observable(rows->program());
+    CHECK(status.code == StatusCode::unsupported);
+    CHECK(status.field == Field::tensor);
+    Dice dice(1);
+    const auto inputs = inputs_of(network, 1, dice);
+    const runtime::InstructionHook hook{[](void*, const runtime::Program&, index_t, const void*, index_t) {}, nullptr};
+    CHECK_THROWS_WITH(rows->run(inputs, serial, hook), Catch::Contains("runs by rows"));
+}
+
+TEST_CASE("Without rows a copy of a program is the program") {
+    const kernels::KernelTable& table = scalar_table("tflite");
+    const NetworkProgram whole = build(random_network(table.policy(), DType::int8, 7), table, 2);
+    const auto rows = program::copy_program(whole.program->program(), table, table, {program::RowMode::memory});
+    const auto off = program::copy_program(rows->program(), table, table, {});
+    CHECK(off->program().groups.empty());
+    CHECK(off->arena_bytes() == whole.program->arena_bytes());
+    for (const runtime::Instruction& instruction : off->program().instructions) CHECK(instruction.rows == 0);
+    for (const runtime::ProgramTensor& tensor : off->program().tensors) CHECK(tensor.ring == 0);
+}
