@@ -44,6 +44,7 @@ std::string tensor_json(const runtime::ProgramTensor& tensor) {
         .add("shape", json_list(extents, json_count))
         .add_text("layout", name_of(tensor.layout))
         .add("offset", json_count(tensor.offset));
+    if (tensor.ring != 0) object.add("ring", json_count(tensor.ring));
     if (tensor.dtype == DType::float32) return object.str();
     const OwnedQParams q = OwnedQParams::of(tensor.qparams, tensor.dtype);
     return object.add("axis", q.is_per_channel() ? json_count(q.axis) : "null")
@@ -61,6 +62,7 @@ std::string instruction_json(const runtime::Program& program, const runtime::Ins
         .add_text("operator", name_of(instruction.op))
         .add("operands", json_list(program.operands_of(instruction), json_count))
         .add("output", json_count(instruction.output))
+        .add("rows", json_count(instruction.rows))
         .str();
 }
 
@@ -152,6 +154,7 @@ void write_program(const EmitOptions& options, const runtime::Program& program, 
         deploy::GenerateOptions generate;
         generate.name = options.name;
         generate.library = options.library;
+        generate.arena = options.arena;
         io::write_file(options.output, deploy::generate_cpp(program, table, golden, generate));
     } else {
         io::write_file(options.output, program_json(program, table));
@@ -160,10 +163,19 @@ void write_program(const EmitOptions& options, const runtime::Program& program, 
 
 deploy::HeaderProgram program_of_output(const EmitOptions& options, const runtime::Program& program,
                                         const kernels::KernelTable& table, const deploy::GoldenRecord& golden) {
-    if (options.is("header")) return deploy::header_program(program, table, golden);
+    if (options.is("header")) return deploy::header_program(program, table, golden, options.arena);
     deploy::HeaderProgram same;
     same.program = program;
     return same;
+}
+
+void report_rows(const runtime::Program& program, Report& report) {
+    if (program.groups.empty()) return;
+    long long instructions = 0;
+    for (const runtime::RowGroup& group : program.groups) instructions += group.count;
+    report.text("rows", std::to_string(instructions) + " of " + std::to_string(program.instructions.size()) +
+                            " instructions run row by row, in " + std::to_string(program.groups.size()) +
+                            (program.groups.size() == 1 ? " group" : " groups"));
 }
 
 void report_inputs(const EmitOptions& options, const runtime::Program& program, Report& report) {

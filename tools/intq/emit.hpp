@@ -19,6 +19,7 @@ struct EmitOptions {
     std::string onnx_form = "qdq";  // or operators
     std::filesystem::path library;  // the folder whose intq/embedded.hpp a header holds
     bool is_single_file = false;
+    intq::index_t arena = 0;  // bytes that the arena of a header with groups may have
 
     /// The output, and the options of a header.
     void add_header_options(CLI::App& command);
@@ -47,6 +48,9 @@ void write_program(const EmitOptions& options, const intq::runtime::Program& pro
 intq::deploy::HeaderProgram program_of_output(const EmitOptions& options, const intq::runtime::Program& program,
                                               const intq::kernels::KernelTable& table,
                                               const intq::deploy::GoldenRecord& golden);
+
+/// Says which instructions run by rows, where some do.
+void report_rows(const intq::runtime::Program& program, Report& report);
 
 /// Says of a header where its inputs are read.
 void report_inputs(const EmitOptions& options, const intq::runtime::Program& program, Report& report);

@@ -65,13 +65,30 @@ std::string PackingOptions::backend_or(const std::string& otherwise) const {
     return backend.empty() ? otherwise : backend;
 }
 
+void PackingOptions::add_rows_to(CLI::App& command) {
+    command
+        .add_option("--rows", mode,
+                    "memory: layers run row by row where that makes the arena smaller; off: on whole tensors; default: "
+                    "as the program does, a model on whole tensors")
+        ->check(CLI::IsMember({"off", "memory"}))
+        ->option_text("MODE");
+    command
+        .add_option("--arena", arena,
+                    "row by row, with as few steps as an arena of so many bytes allows; default: the smallest arena")
+        ->check(CLI::Range(index_t{1}, index_t{1} << 40))
+        ->option_text("BYTES");
+}
+
 std::shared_ptr<program::OwnedProgram> packed_for(std::shared_ptr<program::OwnedProgram> program,
-                                                  const std::string& backend) {
+                                                  const std::string& backend, const PackingOptions& options) {
     const kernels::KernelTable& table = program->table();
-    if (table.backend == backend) return program;
-    if (runs_here(backend))
-        return deploy::pack_program(program->program(), table, find_table(table.policy().name, backend));
-    return deploy::pack_program(program->program(), table, deploy::describe_kernels(table, backend));
+    const bool is_packed = table.backend == backend;
+    if (is_packed && !options.changes_rows()) return program;
+    const kernels::KernelTable to = is_packed            ? table
+                                    : runs_here(backend) ? find_table(table.policy().name, backend)
+                                                         : deploy::describe_kernels(table, backend);
+    if (!options.changes_rows()) return deploy::pack_program(program->program(), table, to);
+    return deploy::pack_program(program->program(), table, to, options.rows());
 }
 
 // --- models ---------------------------------------------------------------------------------------------------------

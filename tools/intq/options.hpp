@@ -99,6 +99,8 @@ const intq::kernels::KernelTable& find_table(const std::string& target, const st
 /// The machine that a program is packed for.
 struct PackingOptions {
     std::string backend, cpu;
+    std::string mode;         // --rows; empty: as the program runs already
+    intq::index_t arena = 0;  // --arena
 
     /// --backend and --cpu, which exclude each other.
     ///
@@ -107,14 +109,21 @@ struct PackingOptions {
     bool is_given() const { return !backend.empty() || !cpu.empty(); }
     /// The backend that the options name; `otherwise` where they name none.
     std::string backend_or(const std::string& otherwise) const;
+    /// --rows and --arena, which asks for rows.
+    void add_rows_to(CLI::App& command);
+    /// Whether the program is to run otherwise than it does.
+    bool changes_rows() const { return !mode.empty() || arena > 0; }
+    intq::program::RowOptions rows() const {
+        return {mode == "off" ? intq::program::RowMode::off : intq::program::RowMode::memory, arena};
+    }
 };
 /// Whether this program holds the kernels of a backend, and this CPU executes them.
 bool runs_here(const std::string& backend);
-/// A program packed for a backend: itself where it is.
+/// A program packed for a backend, which runs by rows as options say: itself where it is that already.
 ///
 /// @param backend  of simd/base/backends.hpp
 std::shared_ptr<intq::program::OwnedProgram> packed_for(std::shared_ptr<intq::program::OwnedProgram> program,
-                                                        const std::string& backend);
+                                                        const std::string& backend, const PackingOptions& options);
 
 /// An ONNX model with stubs at its inputs and outputs, and what its file says of them.
 struct FloatModel {

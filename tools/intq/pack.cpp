@@ -25,7 +25,7 @@ int pack(const PackCommand& options) {
     const ProgramFile file = read_program_file(options.program);
     // The runs are copied, and a board could not tell whether a difference is its own fault.
     require_self_test(options.program, file);
-    const auto packed = packed_for(file.lowered.shared_program(), backend);
+    const auto packed = packed_for(file.lowered.shared_program(), backend, options.packing);
     write_program(options.emit, packed->program(), packed->table(),
                   deploy::copy_golden_runs(file.golden, file.lowered.program().program()));
     Report report(options.is_json);
@@ -34,6 +34,7 @@ int pack(const PackCommand& options) {
     report.text("packed for", backend);
     report.dropped(program::dropped_work(packed->program()));
     report.flash(packed->program(), packed->table());
+    report_rows(packed->program(), report);
     report.count("arena", packed->arena_bytes(), "bytes");
     report.count("golden runs", file.golden.count);
     report.print();
@@ -53,8 +54,9 @@ void add_pack(CLI::App& app, Action& action) {
         ->required()
         ->option_text("FILE");
     options->packing.add_to(*command, "");
+    options->packing.add_rows_to(*command);
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output", {"--output", "--backend", "--cpu"});
+    group_options(*command, "Output", {"--output", "--backend", "--cpu", "--rows", "--arena"});
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
                             "intq pack model.intq --cpu cortex-m4 -o model_m4.intq"});
     command->callback([options, &action] {

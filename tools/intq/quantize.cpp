@@ -108,7 +108,7 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
                     "its last operators stay in float, and a program holds integers alone; `intq check` names those "
                     "that --float does not");
     const std::string backend = options.packed_for().empty() ? table.backend : options.packed_for();
-    const auto packed = packed_for(lowered.shared_program(), backend);
+    const auto packed = packed_for(lowered.shared_program(), backend, options.packing);
     const runtime::Program& program = packed->program();
     const deploy::GoldenRecord golden =
         deploy::record_golden_runs(lowered.program(), first_of(samples, options.golden));
@@ -119,6 +119,7 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     report.dropped(program::dropped_work(program, lowered.whole_program().program()));
     report.flash(program, packed->table());
     report_inputs(options.emit, written.program, report);
+    report_rows(written.program, report);
     report.count("arena", memory.arena, "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
@@ -174,7 +175,7 @@ void resolve(Options& options, const CLI::App& command) {
     options.emit.resolve(command);
     if (options.emit.is("onnx"))
         for (const char* option : {"--backend", "--cpu", "--portable", "--batch", "--golden", "--memory-svg",
-                                   "--image-input", keep_channels_option})
+                                   "--image-input", "--rows", "--arena", keep_channels_option})
             if (command.count(option) > 0) throw CLI::ValidationError(option, "an ONNX model holds no program");
     if (options.emit.is("header") && options.batch != 1)
         throw CLI::ValidationError("--batch", "a header is generated for one sample at a time");
@@ -210,7 +211,7 @@ int codegen(const CodegenOptions& options) {
                                          " is for models; a program file has the channels that were left in it");
     if (is_file) require_self_test(options.program, file);
     const program::OwnedProgram& program = file.lowered.program();
-    const auto packed = packed_for(file.lowered.shared_program(), backend);
+    const auto packed = packed_for(file.lowered.shared_program(), backend, options.packing);
     if (options.emit.is("header") && program.program().max_batch != 1)
         throw Error(options.program,
                     "one run of it holds " + std::string(is_file ? "up to " : "") +
@@ -233,6 +234,7 @@ int codegen(const CodegenOptions& options) {
     const deploy::HeaderProgram written = program_of_output(options.emit, packed->program(), packed->table(), golden);
     report.dropped(program::dropped_work(packed->program(), file.lowered.whole_program().program()));
     report_inputs(options.emit, written.program, report);
+    report_rows(written.program, report);
     report.count("arena", written.program.arena_size, "bytes");
     report.count("golden runs", golden.count);
     report.print();
@@ -260,6 +262,7 @@ void add_quantize(CLI::App& app, Action& action) {
     auto* portable = command->add_flag("--portable", options->is_portable,
                                        "pack the weights for `scalar`, which every build has, as a header does");
     options->packing.add_to(*command, "the best of this CPU, and scalar for a header");
+    options->packing.add_rows_to(*command);
     for (const char* other : {"--backend", "--cpu"}) portable->excludes(command->get_option(other));
     command->add_option("--memory-svg", options->memory_drawing, "also draw what the arena holds")->option_text("FILE");
     command
@@ -271,8 +274,8 @@ void add_quantize(CLI::App& app, Action& action) {
     add_keep_channels(*command, options->keeps_constant_channels);
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output",
-                  {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--cpu", "--memory-svg",
-                   "--image-input", keep_channels_option});
+                  {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--cpu", "--memory-svg", "--rows",
+                   "--arena", "--image-input", keep_channels_option});
     add_examples(*command,
                  {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
                   "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",
@@ -280,6 +283,7 @@ void add_quantize(CLI::App& app, Action& action) {
                   "intq quantize model.onnx --data data.npy --min-sqnr 30 --single-file \\", "    -o model.hpp"});
     command->callback([options, command, &action] {
         resolve(*options, *command);
+        options->emit.arena = options->packing.arena;
         action = [options] { return quantize(*options); };
     });
 }
@@ -292,6 +296,7 @@ void add_codegen(CLI::App& app, Action& action) {
     options->emit.add_header_options(*command);
     add_tflite_options(*command, options->target, options->bounds);
     options->packing.add_to(*command, "scalar");
+    options->packing.add_rows_to(*command);
     options->data.add_to(*command, "samples of the golden runs, in place of the file's", false);
     command->add_option("--golden", options->golden, "runs of --data that the output holds; default: 1")
         ->check(CLI::Range(0, 1024))
@@ -299,7 +304,9 @@ void add_codegen(CLI::App& app, Action& action) {
         ->option_text("COUNT");
     add_keep_channels(*command, options->keeps_constant_channels);
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output", {"--backend", "--cpu", "--golden", "--target", "--bounds", keep_channels_option});
+    group_options(
+        *command, "Output",
+        {"--backend", "--cpu", "--rows", "--arena", "--golden", "--target", "--bounds", keep_channels_option});
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
                             "intq codegen model.intq --cpu cortex-m4 --single-file -o model.hpp",
                             "intq codegen model.tflite --target tflite -o model.hpp"});
@@ -310,6 +317,7 @@ void add_codegen(CLI::App& app, Action& action) {
             throw CLI::ValidationError("--output", "`intq codegen` writes .hpp, .h, .intq and .json; " + other);
         options->emit.kind = extension == ".intq" ? "program" : extension == ".json" ? "json" : "header";
         options->emit.resolve(*command);
+        options->emit.arena = options->packing.arena;
         action = [options] { return codegen(*options); };
     });
 }
