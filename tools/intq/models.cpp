@@ -79,6 +79,11 @@ void PackingOptions::add_rows_to(CLI::App& command) {
         ->option_text("BYTES");
 }
 
+void PackingOptions::check_rows() const {
+    if (mode == "off" && arena > 0)
+        throw CLI::ValidationError("--arena", "asks for rows, and --rows off for whole tensors");
+}
+
 std::shared_ptr<program::OwnedProgram> packed_for(std::shared_ptr<program::OwnedProgram> program,
                                                   const std::string& backend, const PackingOptions& options) {
     const kernels::KernelTable& table = program->table();

@@ -111,6 +111,8 @@ struct PackingOptions {
     std::string backend_or(const std::string& otherwise) const;
     /// --rows and --arena, which asks for rows.
     void add_rows_to(CLI::App& command);
+    /// @throws CLI::ParseError for an arena without rows
+    void check_rows() const;
     /// Whether the program is to run otherwise than it does.
     bool changes_rows() const { return !mode.empty() || arena > 0; }
     intq::program::RowOptions rows() const {

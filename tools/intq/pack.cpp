@@ -62,6 +62,7 @@ void add_pack(CLI::App& app, Action& action) {
     command->callback([options, &action] {
         if (!options->packing.is_given())
             throw CLI::ValidationError("--cpu or --backend", "one of them is needed, and says what to pack for");
+        options->packing.check_rows();
         const std::string other = command_of_output(options->emit.output, {".intq"});
         if (!other.empty())
             throw CLI::ValidationError("--output", "`intq pack` writes a program file, .intq; " + other);

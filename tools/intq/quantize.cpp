@@ -283,6 +283,7 @@ void add_quantize(CLI::App& app, Action& action) {
                   "intq quantize model.onnx --data data.npy --min-sqnr 30 --single-file \\", "    -o model.hpp"});
     command->callback([options, command, &action] {
         resolve(*options, *command);
+        options->packing.check_rows();
         options->emit.arena = options->packing.arena;
         action = [options] { return quantize(*options); };
     });
@@ -317,6 +318,7 @@ void add_codegen(CLI::App& app, Action& action) {
             throw CLI::ValidationError("--output", "`intq codegen` writes .hpp, .h, .intq and .json; " + other);
         options->emit.kind = extension == ".intq" ? "program" : extension == ".json" ? "json" : "header";
         options->emit.resolve(*command);
+        options->packing.check_rows();
         options->emit.arena = options->packing.arena;
         action = [options] { return codegen(*options); };
     });

@@ -77,7 +77,7 @@ struct Program {
     INTQ_ALWAYS_INLINE constexpr const ProgramTensor& tensor(std::int32_t index) const noexcept {
         return tensors[static_cast<std::size_t>(index)];
     }
-    /// The group that begins with an instruction, or has it; null for none.
+    /// The group that has an instruction; null for none.
     INTQ_ALWAYS_INLINE constexpr const RowGroup* group_of(std::int32_t instruction) const noexcept {
         for (const RowGroup& group : groups)
             if (group.first <= instruction && instruction <= group.last()) return &group;

@@ -234,7 +234,7 @@ void run_rows_on_pattern(const Program& program, const kernels::KernelTable& tab
     }
 }
 
-/// A golden run of all instructions that are in no group, and of what stands between them.
+/// The parts of a golden run: an instruction that is in no group, and a group.
 template <class Take> struct GoldenSteps {
     const Program& program;
     const kernels::KernelTable& table;
