@@ -277,9 +277,12 @@ template <int Rows, int Columns> bool tile_agrees(index_t depth, Draw& draw) {
     return std::equal(acc, acc + Rows * Columns, expected);
 }
 
-/// Codes of windows of two lines, or of one, over columns of four or five rows of four channels.
-template <int Stride, simd::CodeRange Range> bool windows_agree(index_t width, index_t lines, Draw& draw) {
-    constexpr index_t rows = 3 + Stride, words = Stride + 1, channels = 4;
+/// Codes of windows of two lines, or of one, over columns of four or five rows of four channels; or of one by itself,
+/// over columns of three rows.
+template <int Stride, simd::CodeRange Range>
+bool windows_agree(index_t width, index_t lines, bool by_itself, Draw& draw) {
+    constexpr index_t channels = 4;
+    const index_t rows = by_itself ? 3 : 3 + Stride, words = by_itself ? 2 : 1 + Stride;
     const index_t columns = (width - 1) * Stride + 3;
     std::vector<std::int8_t> x(static_cast<std::size_t>(columns * channels * rows)), w(9 * channels);
     for (std::int8_t& code : x) code = any_code(draw);  // [column][row][channel]
@@ -288,7 +291,9 @@ template <int Stride, simd::CodeRange Range> bool windows_agree(index_t width, i
     for (index_t i = 0; i < columns; ++i) {
         const auto word = [&](index_t row) { return word_of_bytes(x.data() + channels * (rows * i + row)); };
         std::int32_t* const to = staged.data() + channels * words * i;
-        if constexpr (Stride == 1)
+        if (by_itself)
+            Tile::pair_three(word(0), word(Stride == 1 ? 2 : 1), word(Stride), to);
+        else if constexpr (Stride == 1)
             Tile::pair_four(word(0), word(1), word(2), word(3), to);
         else
             Tile::pair_five(word(0), word(1), word(2), word(3), word(4), to);
@@ -312,11 +317,15 @@ template <int Stride, simd::CodeRange Range> bool windows_agree(index_t width, i
     of.biases = biases;
     of.multipliers = multipliers;
     of.shifts = shifts;
-    of.lines = lines;
+    of.lines = by_itself ? simd::PairedWindows::one_of_three_rows : lines;
     of.next_bytes = 0;
-    of.steps = width / 2 * 2 * channels;
-    of.odd_step = width % 2 * channels;
-    Tile::store_windows<simd::dsp_lanes, Stride, Range>(of);
+    const index_t step = by_itself ? simd::PairedWindows::line_step_pixels : simd::PairedWindows::step_pixels;
+    of.steps = width / step * step * channels;
+    of.odd_step = width % step * channels;
+    if (by_itself)
+        Tile::store_line<simd::dsp_lanes, Stride, Range>(of);
+    else
+        Tile::store_windows<simd::dsp_lanes, Stride, Range>(of);
     for (index_t i = 0; i < lines * width * channels; ++i) {
         const index_t c = i % channels, column = i / channels % width * Stride, row = i / channels / width * Stride;
         std::int64_t sum = biases[c];
@@ -376,13 +385,17 @@ TEST_CASE("codes of 3×3 windows on staged columns are those of plain loops") {
     Draw draw(4);
     using enum simd::CodeRange;
     for (index_t width = 1; width <= 9; ++width)
-        for (index_t lines = 1; lines <= 2; ++lines) {
+        for (index_t lines = 0; lines <= 2; ++lines) {
             CAPTURE(width, lines);
-            CHECK(windows_agree<1, any>(width, lines, draw));
-            CHECK(windows_agree<1, int8>(width, lines, draw));
-            CHECK(windows_agree<1, positive>(width, lines, draw));
-            CHECK(windows_agree<2, any>(width, lines, draw));
-            CHECK(windows_agree<2, int8>(width, lines, draw));
-            CHECK(windows_agree<2, positive>(width, lines, draw));
+            const bool by_itself = lines == 0;
+            const auto agree = [&]<int stride, simd::CodeRange range>() {
+                return windows_agree<stride, range>(width, by_itself ? 1 : lines, by_itself, draw);
+            };
+            CHECK(agree.operator()<1, any>());
+            CHECK(agree.operator()<1, int8>());
+            CHECK(agree.operator()<1, positive>());
+            CHECK(agree.operator()<2, any>());
+            CHECK(agree.operator()<2, int8>());
+            CHECK(agree.operator()<2, positive>());
         }
 }

@@ -33,13 +33,13 @@ template <class Backend, class Policy, class Y, class Sumin> struct PairedDepthw
         INTQ_ASSERT(packed.is_depthwise && packed.depthwise == Backend::depthwise_int8_packing);
         INTQ_ASSERT(packed.has_sumin == adds);
         const detail::PairedLineLayout layout(packed.window, *call.geometry);
-        const bool is_short = has_short && packed.scaled_is_small && layout.served == 2;
+        const bool is_short = has_short && packed.scaled_is_small && layout.slides;
         if constexpr (has_short && !INTQ_SMALL)
             if (is_short) {
                 const index_t listed = detail::listed_pixels<Tile>(call, layout.bytes(packed.window));
                 if (listed > 0) return run_taps(call, listed);
             }
-        run_lines(call, is_short ? short_loop(packed) : &run_any);
+        run_lines(call, is_short ? short_loop(packed, call.geometry->out.height) : &run_any);
     }
 
 private:
@@ -79,13 +79,16 @@ private:
         }
     }
 
-    /// The loop of a layer in the short form of the policy.
-    static INTQ_ALWAYS_INLINE Loop short_loop(const PackedConv2d& packed) noexcept {
+    /// The loop of a layer in the short form of the policy: that of one output line, or that of more.
+    static INTQ_ALWAYS_INLINE Loop short_loop(const PackedConv2d& packed, index_t height) noexcept {
         Loop loop = &run_any;
         if constexpr (has_short)
             detail::with_range(packed.codes, [&](auto range) INTQ_ALWAYS_INLINE_LAMBDA {
                 const bool moves_by_one = packed.window.stride.width == 1;
-                loop = moves_by_one ? &run_short<1, range.value> : &run_short<2, range.value>;
+                if (INTQ_SMALL || height > 1)
+                    loop = moves_by_one ? &run_short<1, range.value> : &run_short<2, range.value>;
+                else
+                    loop = moves_by_one ? &run_line<1, range.value> : &run_line<2, range.value>;
             });
         return loop;
     }
@@ -93,12 +96,25 @@ private:
     /// 3×3 windows that move by Stride, four channels at a time.
     template <int Stride, detail::CodeRange Range>
     static void run_short(const ConvCall& call, const Lines& lines, index_t line, index_t count) noexcept {
+        for_each_four(call, lines, line, count, [](const simd::PairedWindows& windows) INTQ_ALWAYS_INLINE_LAMBDA {
+            Tile::template store_windows<L, Stride, Range>(windows);
+        });
+    }
+    template <int Stride, detail::CodeRange Range>
+    static void run_line(const ConvCall& call, const Lines& lines, index_t line, index_t count) noexcept {
+        for_each_four(call, lines, line, count, [](const simd::PairedWindows& windows) INTQ_ALWAYS_INLINE_LAMBDA {
+            Tile::template store_line<L, Stride, Range>(windows);
+        });
+    }
+    template <class Store>
+    static INTQ_ALWAYS_INLINE void for_each_four(const ConvCall& call, const Lines& lines, index_t line, index_t count,
+                                                 Store&& store) noexcept {
         const index_t channels = call.packed->out_channels;
         simd::PairedWindows windows = windows_of(call, lines, line, count);
         for (index_t left = channels; left > 0; left -= detail::paired_channels) {
             lines.stage(channels - left);
             if (left < detail::paired_channels) windows.channels = left;
-            Tile::template store_windows<L, Stride, Range>(windows);
+            store(windows);
             windows.next_channels();
         }
     }
@@ -107,7 +123,9 @@ private:
                                                              index_t count) noexcept {
         const PackedConv2d& packed = *call.packed;
         const index_t width = call.geometry->out.width, step = packed.out_channels;
-        const index_t in_steps = width / simd::PairedWindows::step_pixels * simd::PairedWindows::step_pixels;
+        const index_t pixels =
+            staged.layout().served == 1 ? simd::PairedWindows::line_step_pixels : simd::PairedWindows::step_pixels;
+        const index_t in_steps = width / pixels * pixels;
         const index_t step_words = in_steps * packed.window.stride.width * staged.layout().column;
         simd::PairedWindows of;
         of.zero_point = packed.codes.zero_point;
@@ -122,7 +140,7 @@ private:
         of.multipliers = packed.words;
         of.shifts = packed.words + packed.padded_outputs();
         of.channels = detail::paired_channels;
-        of.lines = count;
+        of.lines = staged.layout().served == 1 ? simd::PairedWindows::one_of_three_rows : count;
         of.next_bytes = (staged.layout().line - step_words) * static_cast<index_t>(sizeof(std::int32_t));
         of.steps = in_steps * step;
         of.odd_step = (width - in_steps) * step;

@@ -19,10 +19,10 @@ namespace detail {
 ///
 ///     word(line, column, channel, g) = {x[row 2g of the line's window][column][channel], x[row 2g + 1][…]}
 ///
-/// or, where two output lines have four rows, of rows g and g + 2: then both have the same weights.
+/// or, of 3×3 windows that move by one, of rows g and g + 2: then two output lines have the same weights.
 ///
 /// They lie as PairedLineLayout says, padding as the zero point. Behind a last row without a partner is anything: its
-/// weight is zero. Margins are written once, because no channel changes them.
+/// weight is zero, or nothing reads it. Margins are written once, because no channel changes them.
 template <class Backend> class PairedLines {
     using Tile = simd::PairedTile<Backend>;
     using PairedRows = simd::PairedRows;
@@ -36,11 +36,12 @@ public:
           words_(reinterpret_cast<std::int32_t*>(call.workspace)),
           row_bytes_(geometry_.in.width * packed_.in_channels) {
         const auto code = static_cast<std::uint32_t>(packed_.input_zero_point) & 0xffff;
+        const auto padding = static_cast<std::int32_t>(code * 0x10001u);
         for (index_t line = 0; line < at_.lines; ++line) {
-            std::int32_t* const to = words_ + line * at_.line;
-            for (index_t i = 0; i < at_.all_columns * at_.column; ++i)
-                if (i < at_.before * at_.column || i >= (at_.before + at_.inside) * at_.column)
-                    to[i] = static_cast<std::int32_t>(code * 0x10001u);
+            std::int32_t* to = words_ + line * at_.line;
+            std::int32_t* const end = to + at_.all_columns * at_.column;
+            for (std::int32_t* const image = to + at_.before * at_.column; to != image;) *to++ = padding;
+            for (to += at_.inside * at_.column; to != end;) *to++ = padding;
         }
     }
 
@@ -56,9 +57,10 @@ public:
         count_ = count;
         if (!has_rows()) return;
         index_t top = top_;
-        for (PairedRows* line = rows_; count > 0; ++line, count -= 2, top += 2 * window.stride.height) {
+        for (PairedRows* line = rows_; count > 0;
+             ++line, count -= at_.served, top += at_.served * window.stride.height) {
             for (index_t i = 0; i < at_.rows; ++i) line->rows[i] = row(x, top + i);
-            line->form = count == 1                                          ? PairedRows::single
+            line->form = count < at_.served                                  ? PairedRows::single
                          : top >= 0 && top + at_.rows <= geometry_.in.height ? PairedRows::inside
                                                                              : PairedRows::padded;
         }
@@ -70,6 +72,7 @@ public:
         const index_t left = packed_.in_channels - c;
         if (!has_rows() || left < paired_channels || at_.inside == 0) return stage_pairs(c, left, to);
         const PairedRows* line = rows_;
+        if (at_.served == 1) return stage_three(*line, c, to);
         if constexpr (has_lines)
             if (packed_.window.stride.height == 1)
                 return Tile::stage_four(line, c, to, (count_ + 1) / 2, at_.inside * at_.column, at_.line);
@@ -121,15 +124,13 @@ private:
         Tile::stage_four(rows, 0, to, 0, 0, 0);
     };
     /// Whether the rows of each line are looked up once for all channels.
-    INTQ_ALWAYS_INLINE bool has_rows() const noexcept { return !INTQ_SMALL && at_.served == 2; }
+    INTQ_ALWAYS_INLINE bool has_rows() const noexcept { return !INTQ_SMALL && at_.slides; }
 
     INTQ_ALWAYS_INLINE std::int32_t* weights() const noexcept { return words_ + at_.words; }
     /// The rows of pair g.
     INTQ_ALWAYS_INLINE index_t upper_row(index_t g) const noexcept { return pairs_neighbours() ? 2 * g : g; }
     INTQ_ALWAYS_INLINE index_t lower_row(index_t g) const noexcept { return pairs_neighbours() ? 2 * g + 1 : g + 2; }
-    INTQ_ALWAYS_INLINE bool pairs_neighbours() const noexcept {
-        return at_.served == 1 || packed_.window.stride.height == 2;
-    }
+    INTQ_ALWAYS_INLINE bool pairs_neighbours() const noexcept { return at_.pairs_neighbours(packed_.window); }
 
     INTQ_ALWAYS_INLINE Row row(const std::int8_t* x, index_t y) const noexcept {
         if (static_cast<std::size_t>(y) >= static_cast<std::size_t>(geometry_.in.height))
@@ -143,7 +144,7 @@ private:
         const index_t between = window.dilation.height;
         index_t top = top_;
         for (index_t count = count_; count > 0; count -= at_.served) {
-            const index_t rows = count > 1 ? at_.rows : window.kernel.height;  // one output line is left
+            const index_t rows = count < at_.served ? window.kernel.height : at_.rows;  // one output line is left
             for (index_t g = 0; 2 * g < rows; ++g) {
                 const index_t first = upper_row(g), second = lower_row(g);
                 const Row upper = row(x_ + c, top + first * between);
@@ -154,6 +155,14 @@ private:
         }
     }
 
+    /// Those of one output line.
+    INTQ_ALWAYS_INLINE void stage_three(const PairedRows& line, index_t c, std::int32_t* to) const noexcept {
+        std::int32_t* const end = to + at_.inside * 8;
+        PairedRows::Row rows[3] = {line.rows[0], line.rows[lower_row(0)], line.rows[upper_row(1)]};
+        for (Row& row : rows) row.from += c;
+        if constexpr (has_lines) return Tile::stage_three(rows, to, end);
+        for (; to != end; to += 8) Tile::pair_three(take(rows[0]), take(rows[1]), take(rows[2]), to);
+    }
     /// Rows that are equally far apart take one pointer and fewer registers.
     INTQ_ALWAYS_INLINE void stage_four(const PairedRows& line, index_t c, std::int32_t* to) const noexcept {
         std::int32_t* const end = to + at_.inside * 8;

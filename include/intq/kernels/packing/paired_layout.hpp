@@ -58,8 +58,10 @@ inline constexpr index_t paired_channels = 4;
 ///
 /// A line holds the columns that an output line reads, margins included; the next one begins in the margin that both
 /// have. With windows of 3×3 that move by one or two lines, it has their four or five rows and serves two output lines.
+/// One output line has one that serves it alone.
 struct PairedLineLayout {
-    index_t served;  // output lines of a staged one; two of windows that store_windows() takes
+    bool slides;     // 3×3 windows, which move by one or two
+    index_t served;  // output lines of a staged one
     index_t rows;    // of the image in a staged line
     index_t lines;   // staged together: for a channel's parameters to serve some pixels where lines are short
     index_t groups;  // pairs of a column's rows
@@ -75,8 +77,9 @@ struct PairedLineLayout {
     constexpr PairedLineLayout(const Window2d& window, const ConvGeometry& geometry) noexcept {
         constexpr index_t wanted_pixels = 64;
         const index_t stride = window.stride.width, out = geometry.out.width;
-        const bool is_dense = window.kernel == Size2d{3, 3} && window.dilation == Size2d{1, 1};
-        served = is_dense && stride <= 2 && window.stride.height == stride ? 2 : 1;
+        slides = window.kernel == Size2d{3, 3} && window.dilation == Size2d{1, 1} && stride <= 2 &&
+                 window.stride.height == stride;
+        served = slides && geometry.out.height > 1 ? 2 : 1;
         rows = window.kernel.height + (served - 1) * stride;
         const index_t wanted = (wanted_pixels + out * served - 1) / (out * served);
         const index_t most = (geometry.out.height + served - 1) / served;
@@ -90,6 +93,10 @@ struct PairedLineLayout {
         const index_t pitch = all_columns - smaller(before, all_columns - before - inside);
         line = pitch * column;
         words = ((lines - 1) * pitch + all_columns) * column;
+    }
+    /// Whether the rows of a pair are neighbours; otherwise those of a word are g and g + 2.
+    constexpr bool pairs_neighbours(const Window2d& window) const noexcept {
+        return !slides || window.stride.height == 2;
     }
     constexpr index_t weights(const Window2d& window) const noexcept { return window.kernel.width * groups; }
     constexpr index_t bytes(const Window2d& window) const noexcept {

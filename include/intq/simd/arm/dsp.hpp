@@ -218,7 +218,17 @@ template <> struct PairedTile<dsp> {
                                               index_t words, index_t pitch) noexcept {
         detail::dsp_stage_four(line, c, to, lines, 4 * words, 4 * pitch);
     }
+    static INTQ_ALWAYS_INLINE void stage_three(const PairedRows::Row (&rows)[3], std::int32_t* to,
+                                               std::int32_t* end) noexcept {
+        detail::dsp_stage_three(rows, to, end);
+    }
 #    endif
+    /// The same of three: to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], anything}.
+    static INTQ_ALWAYS_INLINE void pair_three(std::int32_t a, std::int32_t b, std::int32_t c,
+                                              std::int32_t* to) noexcept {
+        pair(a, b, to, 2);
+        pair(c, c, to + 1, 2);
+    }
     /// The same of five: to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}.
     static INTQ_ALWAYS_INLINE void pair_five(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t d,
                                              std::int32_t e, std::int32_t* to) noexcept {
@@ -238,6 +248,10 @@ template <> struct PairedTile<dsp> {
     template <class Lanes, int Stride, CodeRange Range>
     static INTQ_ALWAYS_INLINE void store_windows(const PairedWindows& windows) noexcept {
         DspWindows::store<Lanes, Stride, Range>(windows);
+    }
+    template <class Lanes, int Stride, CodeRange Range>
+    static INTQ_ALWAYS_INLINE void store_line(const PairedWindows& windows) noexcept {
+        DspWindows::store_line<Lanes, Stride, Range>(windows);
     }
 
 private:

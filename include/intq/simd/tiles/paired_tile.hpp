@@ -37,14 +37,14 @@ struct PairedPanels {
     }
 };
 
-/// The rows of a staged line of 3×3 windows.
+/// The rows of a staged line of 3×3 windows: three, or of two output lines four or five.
 struct PairedRows {
     /// Of the image, or of padding: a word that every pixel shares.
     struct Row {
         const std::int8_t* from;
         index_t stride;
     };
-    enum Form : std::uint8_t { inside, padded, single };  // single: of one output line
+    enum Form : std::uint8_t { inside, padded, single };  // single: of two output lines, of which the last is missing
     Row rows[5];
     Form form;
 };
@@ -52,7 +52,7 @@ struct PairedRows {
 /// Windows of 3×3 of some staged channels, which move by one or two both ways, with the words of double rounding. What
 /// has no value here is scratch of the loop, which works on a copy.
 ///
-/// An output line's windows begin in `x + line / 2 · x_line` words; two lines have the same words.
+/// Two output lines have the same words, of which a last one may be alone. Of one line, words have three rows.
 struct PairedWindows {
     std::int32_t bias = 0, multiplier = 0, power = 0;  // of the channel
     std::int32_t zero_point;
@@ -63,13 +63,15 @@ struct PairedWindows {
     std::int8_t* y;
     const std::int8_t* w;  // nine weights a channel, column by column
     const std::int32_t *biases, *multipliers, *shifts;
-    index_t channels, lines;
-    index_t left = 0;    // of the lines
-    index_t next_bytes;  // from the words behind the last step of pixels to those of the next lines
-    index_t steps;       // from the first pixel of y to the one behind the last step
-    index_t odd_step;    // that of a pixel which follows, or 0
+    index_t channels, lines;  // one_of_three_rows: of a staged line that serves one
+    index_t left = 0;         // of the lines
+    index_t next_bytes;       // from the words behind the last step of pixels to those of the next lines
+    index_t steps;            // from the first pixel of y to the one behind the last step
+    index_t odd_step;         // those of the pixels which follow, or 0
 
-    static constexpr index_t step_pixels = INTQ_SMALL ? 1 : 2;
+    static constexpr index_t one_of_three_rows = 0;
+    /// Pixels of a step of store_windows() and of store_line().
+    static constexpr index_t step_pixels = INTQ_SMALL ? 1 : 2, line_step_pixels = INTQ_SMALL ? 1 : 4;
 
     /// Those behind these, which are staged in the same place.
     constexpr void next_channels() noexcept {
@@ -105,12 +107,18 @@ struct PairedWindows {
 ///     pair(a, b, int32_t* to, stride)  to[i·stride] = {a[i], b[i]}
 ///     pair_four(a, b, c, d, to)        to[2i] = {a[i], c[i]}, to[2i + 1] = {b[i], d[i]}
 ///     pair_five(a, b, c, d, e, to)     to[3i] = {a[i], b[i]}, to[3i + 1] = {c[i], d[i]}, to[3i + 2] = {e[i], anything}
+///     pair_three(a, b, c, int32_t* to) to[2i] = {a[i], b[i]}, to[2i + 1] = {c[i], anything}
 ///     stage_four(const PairedRows* line, c, int32_t* to, lines, words, pitch)
 ///                                      optional: pair_four() of the pixels of some lines, of four channels from c on;
 ///                                      of a line so many words, and from a line of `to` to the next
+///     stage_three(const PairedRows::Row (&rows)[3], int32_t* to, int32_t* end)
+///                                      optional, like it: pair_three() of the pixels of three rows
 ///     add(acc, x, w)                   acc + x[0]·w[0] + x[1]·w[1]; of int16 layers in int64 as well
 ///     store_windows<Lanes, Stride, CodeRange>(const PairedWindows&)
 ///                                      the codes of Lanes::ShortRounding, of columns of pair_four() or pair_five()
+///     store_line<Lanes, Stride, CodeRange>(const PairedWindows&)
+///                                      the same of one line, of columns of pair_three(): rows 0, 2 and 1 of windows
+///                                      that move by one. Where code is to be small, store_windows() does it
 ///     store_taps<Lanes, CodeRange>(TapWindows&)
 ///                                      and what else tap_windows.hpp says
 ///
