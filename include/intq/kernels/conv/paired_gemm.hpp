@@ -63,9 +63,15 @@ template <class Backend, class Policy, class X, class Y, class Sumin> struct Pai
             detail::PairedStager<Backend, X> stager(call, group, call.workspace);
             if constexpr ((has_short || has_high_product) && has_panels)
                 if (packed.scaled_is_small && pixels >= Tile::rows) write_channels(packed, group, channels);
-            for (index_t pixel = 0; pixel < pixels; pixel += Tile::rows)
-                run_tile(call, stager, channels, group, pixel,
-                         pixels - pixel < Tile::rows ? pixels - pixel : index_t{Tile::rows});
+            for (index_t pixel = 0; pixel < pixels; pixel += Tile::rows) {
+                index_t count = pixels - pixel < Tile::rows ? pixels - pixel : index_t{Tile::rows};
+                if (count < Tile::rows && may_overlap(packed, pixels)) {
+                    pixel -= Tile::rows - count;
+                    count = Tile::rows;
+                    stager.go_to(pixel);
+                }
+                run_tile(call, stager, channels, group, pixel, count);
+            }
         }
     }
 
@@ -82,6 +88,16 @@ private:
     static constexpr bool has_panels = requires(const simd::PairedPanels& panels) {
         Tile::template store_panels<Y, detail::CodeRange::any>(panels);
     };
+
+    /// Whether the last tile can begin in the one before: whole tiles are faster than a part of one, and no operand is
+    /// read that an output might have replaced.
+    static INTQ_ALWAYS_INLINE bool may_overlap([[maybe_unused]] const PackedConv2d& packed,
+                                               [[maybe_unused]] index_t pixels) noexcept {
+        if constexpr ((has_short || has_high_product) && has_panels && !INTQ_SMALL)
+            return packed.scaled_is_small && pixels > Tile::rows;
+        else
+            return false;
+    }
 
     static INTQ_NEVER_INLINE void run_one(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;

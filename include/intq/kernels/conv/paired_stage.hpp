@@ -124,6 +124,17 @@ public:
         for (index_t i = codes; i < size; ++i) codes_[i] = 0;  // their weights are zero too
     }
 
+    /// Makes a pixel the next one.
+    INTQ_ALWAYS_INLINE void go_to(index_t pixel) noexcept {
+        const index_t line = pixel / out_.width, image = line / out_.height;
+        row_ = line - image * out_.height;
+        column_ = pixel - line * out_.width;
+        top_ = row_ * packed_.window.stride.height - above_;
+        left_ = column_ * packed_.window.stride.width - packed_.window.padding.left;
+        image_ += (image - at_image_) * in_.height * line_stride_;
+        at_image_ = image;
+    }
+
     /// The words of the next `count` pixels in a tile of so many rows.
     template <class Rows> INTQ_ALWAYS_INLINE const std::int32_t* tile(Rows rows, index_t count) noexcept {
         for (index_t r = 0; r < count; ++r) {
@@ -212,6 +223,7 @@ private:
         row_ = 0;
         top_ = -above_;
         image_ += in_.height * line_stride_;
+        ++at_image_;
     }
 
     const PackedConv2d& packed_;
@@ -222,7 +234,7 @@ private:
     X* codes_;
     index_t channels_;
     bool is_run_;
-    index_t row_ = 0, column_ = 0;  // of the next pixel
+    index_t at_image_ = 0, row_ = 0, column_ = 0;  // of the next pixel
     index_t above_, top_ = -above_, left_ = -packed_.window.padding.left;
 };
 
