@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Runs a generated header under the plugin of count_instructions.c: whole, and then with a mark behind each layer.
+// Runs a generated header under the plugin of count_instructions.c: whole, and then with a mark behind each layer, or
+// behind those that run row by row together.
 // Compiled with
 //
 //     -DINTQ_MODEL=<name> -DINTQ_MODEL_HEADER="<name>.hpp"
@@ -29,6 +30,12 @@ constexpr const runtime::ProgramTensor& output = model::data::tensors[model::dat
 float x[static_cast<std::size_t>(input.shape.size())];
 float y[static_cast<std::size_t>(output.shape.size())];
 
+void run_group(void*, const runtime::RowGroup& group, const runtime::GroupStep* steps) {
+    const void* const given[] = {x};
+    runtime::generated::detail::run_group_steps(model::program, group, model::arena, given, steps);
+    mark(nullptr, 0);
+}
+
 void print_checksum(const void* bytes) {
     std::printf("output %08x\n", static_cast<unsigned>(crc32({static_cast<const std::byte*>(bytes), sizeof y})));
 }
@@ -44,7 +51,7 @@ int main() {
     const void* const given[] = {x};
     static_assert(input.is_given());
     mark(nullptr, 0);
-    model::data::run_all(given, {mark, nullptr});
+    model::data::run_all(given, {mark, nullptr, model::program.groups.empty() ? nullptr : run_group});
     print_checksum(model::arena + output.offset);
     return 0;
 }

@@ -8,14 +8,17 @@
 //     <name>.hpp         the generated header
 //     <name>_file.hpp    the bytes of the program file, for a board without files
 //     <name>.txt         what deployed.cpp shall print
-//     <name>_layers.txt  a line for each instruction: what it does, on which shapes, and its multiplications
+//     <name>_layers.txt  a line for each instruction: what it does, on which shapes, and its multiplications; one for
+//                        all that run row by row together
 //     <name>.svg         its arena
 //
-// It prints the arena of each beside its lower bound, and fails where it is more than 1.1 of that.
+// It prints the arena of each beside its lower bound, and fails where it is more than 1.1 of that. With a second
+// argument it writes MobileNetV2 instead, whose headers are large.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "deploy/small_networks.hpp"
 #include "intq/deploy/flash_report.hpp"
@@ -64,22 +67,49 @@ std::string extents_of(const Shape& shape) {
     return text;
 }
 
+index_t multiplications_of(const runtime::Program& program, const runtime::Instruction& instruction) {
+    if (instruction.params.kind != kernels::ParamKind::conv) return 0;
+    const auto& packed = instruction.params_as<kernels::ConvParams>().packed;
+    return program.tensor(instruction.output).shape.size() * packed.taps() * packed.group_inputs();
+}
+
 /// As in `conv_3x3_s2_16x16x32_8x8x64 1179648`: taps on padding count as multiplications.
 std::string layer_line(const runtime::Program& program, const runtime::Instruction& instruction) {
     const Shape& x = program.tensor(program.operands_of(instruction)[0]).shape;
     const Shape& y = program.tensor(instruction.output).shape;
     const std::string in = extents_of(x), out = extents_of(y);
     std::string name = name_of(instruction.op);
-    index_t multiplications = 0;
-    if (instruction.params.kind == kernels::ParamKind::conv) {
+    if (instruction.op == OpKind::conv2d) {
         const auto& packed = instruction.params_as<kernels::ConvParams>().packed;
         const Window2d& window = packed.window;
-        multiplications = y.size() * packed.taps() * packed.group_inputs();
-        if (instruction.op == OpKind::conv2d)
-            name = std::string(packed.is_depthwise ? "depthwise_" : "conv_") + std::to_string(window.kernel.height) +
-                   "x" + std::to_string(window.kernel.width) + "_s" + std::to_string(window.stride.height);
+        name = std::string(packed.is_depthwise ? "depthwise_" : "conv_") + std::to_string(window.kernel.height) + "x" +
+               std::to_string(window.kernel.width) + "_s" + std::to_string(window.stride.height);
     }
-    return name + "_" + in + (in == out ? "" : "_" + out) + " " + std::to_string(multiplications) + "\n";
+    return name + "_" + in + (in == out ? "" : "_" + out) + " " +
+           std::to_string(multiplications_of(program, instruction)) + "\n";
+}
+
+/// The lines of all instructions, of which those of a group have one, as in `rows_of_7_144x144x3_36x36x8 3939840`.
+std::string layer_lines(const runtime::Program& program) {
+    std::string lines;
+    const runtime::RowGroup* group = program.groups.data();
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+        if (group == program.groups.data() + program.groups.size() || static_cast<std::size_t>(group->first) != i) {
+            lines += layer_line(program, program.instructions[i]);
+            continue;
+        }
+        const auto of_group = program.instructions.subspan(i, static_cast<std::size_t>(group->count));
+        index_t multiplications = 0;
+        for (const runtime::Instruction& instruction : of_group)
+            multiplications += multiplications_of(program, instruction);
+        lines += "rows_of_" + std::to_string(group->count) + "_" +
+                 extents_of(program.tensor(program.operands_of(of_group.front())[0]).shape) + "_" +
+                 extents_of(program.tensor(of_group.back().output).shape) + " " + std::to_string(multiplications) +
+                 "\n";
+        i += of_group.size() - 1;
+        ++group;
+    }
+    return lines;
 }
 
 bool write(const NamedNetwork& network, const kernels::KernelTable& table, const std::filesystem::path& folder) {
@@ -92,13 +122,12 @@ bool write(const NamedNetwork& network, const kernels::KernelTable& table, const
     io::write_file(path("_file.hpp"), bytes_source(network.name, file));
     deploy::GenerateOptions options;
     options.name = network.name;
+    options.arena = network.rows.arena;
     io::write_file(path(".hpp"), deploy::generate_cpp(owned->program(), owned->table(), golden, options));
     io::write_file(path(".txt"), expected_of(*owned));
-    std::string layers;
-    for (const runtime::Instruction& instruction : owned->program().instructions)
-        layers += layer_line(owned->program(), instruction);
-    io::write_file(path("_layers.txt"), layers);
-    const deploy::HeaderProgram header = deploy::header_program(owned->program(), owned->table(), golden);
+    const deploy::HeaderProgram header =
+        deploy::header_program(owned->program(), owned->table(), golden, network.rows.arena);
+    io::write_file(path("_layers.txt"), layer_lines(header.program));
     const deploy::MemoryReport report = deploy::memory_report(header.program, owned->table());
     io::write_file(path(".svg"), report.to_svg());
     const deploy::FlashReport flash = deploy::flash_report(owned->program(), owned->table());
@@ -111,18 +140,21 @@ bool write(const NamedNetwork& network, const kernels::KernelTable& table, const
 }  // namespace
 
 int main(int count, char** arguments) try {
-    if (count != 2) {
-        std::fprintf(stderr, "usage: make_deployed <folder>\n");
+    if (count != 2 && (count != 3 || std::string(arguments[2]) != "mobilenet_v2")) {
+        std::fprintf(stderr, "usage: make_deployed <folder> [mobilenet_v2]\n");
         return 2;
     }
     const std::string folder = arguments[1];
+    const std::vector<NamedNetwork> networks =
+        count == 3
+            ? std::vector<NamedNetwork>{mobilenet_v2(), mobilenet_v2_rows()}
+            : std::vector<NamedNetwork>{ds_cnn(),      resnet_8(),   mobilenet_v1(),       autoencoder(),
+                                        small_image(), small_rows(), with_int16(ds_cnn()), with_int16(resnet_8())};
     bool are_tight = true;
     const auto write_all = [&](const kernels::KernelTable& table, const std::string& ending) {
         io::make_folder(folder + ending);
         std::printf("%s\n", table.backend);
-        for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1(), autoencoder(), small_image(),
-                                            small_rows(), with_int16(ds_cnn()), with_int16(resnet_8())})
-            are_tight &= write(network, table, folder + ending);
+        for (const NamedNetwork& network : networks) are_tight &= write(network, table, folder + ending);
     };
     write_all(kernels::kernel_table<target::tflite<>, simd::scalar>, "");
     write_all(kernels::kernel_table<target::tflite<>, simd::dsp>, "_dsp");

@@ -62,6 +62,12 @@ inline Window2d square(index_t kernel, index_t stride = 1) {
     return {{kernel, kernel}, {stride, stride}, {before, before, behind, behind}, {1, 1}};
 }
 
+/// The same padding on all sides, as torchvision pads.
+inline Window2d centered(index_t kernel, index_t stride = 1) {
+    const index_t padding = kernel / 2;
+    return {{kernel, kernel}, {stride, stride}, {padding, padding, padding, padding}, {1, 1}};
+}
+
 /// Features between stubs; where there is a classifier, behind their average over the image.
 struct SmallNetwork : nn::Cloneable<SmallNetwork> {
     explicit SmallNetwork(const nn::ModulePtr& features, const nn::ModulePtr& classifier = nullptr) {
@@ -100,13 +106,30 @@ struct ResidualBlock : nn::Cloneable<ResidualBlock> {
     }
 };
 
+/// A block of MobileNetV2: to more channels, depthwise, and to fewer ones; with its input added where the shape stays.
+struct InvertedResidual : nn::Cloneable<InvertedResidual> {
+    InvertedResidual(RandomLayers& random, index_t in, index_t out, index_t stride, index_t expansion) {
+        const index_t inner = in * expansion;
+        if (expansion > 1) add_child("expand", random.conv_relu(in, inner, square(1)));
+        add_child("depthwise", random.conv_relu(inner, inner, centered(3, stride), inner));
+        add_child("project", random.conv(inner, out, square(1)));
+        if (stride == 1 && in == out) add_child("sum", std::make_shared<nn::FloatFunctional>());
+    }
+    std::string type_name() const override { return "InvertedResidual"; }
+    nn::Value forward(nn::Arguments x) override {
+        const nn::Value inner = has_child("expand") ? call("expand", x[0]) : x[0];
+        const nn::Value y = call("project", call("depthwise", inner));
+        return has_child("sum") ? nn::call_add(*this, "sum", y, x[0]) : y;
+    }
+};
+
 struct NamedNetwork {
     std::string name;
     nn::ModulePtr model;
     Shape image;
     bool takes_pixels = false;  // its program, channels last
     DType activations = DType::int8;
-    program::RowMode rows = program::RowMode::off;
+    program::RowOptions rows{};
 };
 
 /// 49 frames of 10 features to 12 words.
@@ -196,7 +219,35 @@ inline NamedNetwork small_rows() {
             Shape(index_t{3}, index_t{32}, index_t{20}),
             false,
             DType::int8,
-            program::RowMode::memory};
+            {program::RowMode::memory}};
+}
+
+/// Sandler et al. 2018 with 0.35 of the channels, on 144 × 144 pixels.
+inline NamedNetwork mobilenet_v2() {
+    RandomLayers random(7);
+    auto features = std::make_shared<nn::Sequential>();
+    features->append(random.conv_relu(3, 16, centered(3, 2)));
+    index_t in = 16;
+    struct Stage {
+        index_t expansion, outputs, blocks, stride;
+    };
+    for (const Stage& stage : {Stage{1, 8, 1, 1}, Stage{6, 8, 2, 2}, Stage{6, 16, 3, 2}, Stage{6, 24, 4, 2},
+                               Stage{6, 32, 3, 1}, Stage{6, 56, 3, 2}, Stage{6, 112, 1, 1}})
+        for (index_t block = 0; block < stage.blocks; ++block) {
+            const index_t stride = block == 0 ? stage.stride : 1;
+            features->append(std::make_shared<InvertedResidual>(random, in, stage.outputs, stride, stage.expansion));
+            in = stage.outputs;
+        }
+    features->append(random.conv_relu(in, 1280, square(1)));
+    return {"mobilenet_v2", std::make_shared<SmallNetwork>(features, random.linear(1280, 1000)),
+            Shape(index_t{3}, index_t{144}, index_t{144})};
+}
+/// The same row by row, in an arena of 34 kB.
+inline NamedNetwork mobilenet_v2_rows() {
+    NamedNetwork network = mobilenet_v2();
+    network.name += "_rows";
+    network.rows = {program::RowMode::memory, 34000};
+    return network;
 }
 
 /// What its pixels are normalized with.
@@ -225,7 +276,7 @@ inline std::shared_ptr<program::OwnedProgram> lowered(
     if (!network.takes_pixels) {
         calibrate(*prepared, images, 1);
         return lower(convert_fx(*prepared), table,
-                     {.constant_channels = program::ConstantChannels::keep, .rows = {network.rows}})
+                     {.constant_channels = program::ConstantChannels::keep, .rows = network.rows})
             .shared_program();
     }
     calibrate(*prepared, normalize_images(images, image_mean, image_deviation), 1);
