@@ -207,16 +207,18 @@ inline NamedNetwork small_image() {
             Shape(index_t{3}, index_t{12}, index_t{10}), true};
 }
 
-/// A few layers that run row by row.
+/// A few layers that run row by row: their inner tensors are larger than the image, and the average is added up.
 inline NamedNetwork small_rows() {
     RandomLayers random(6);
     auto features = std::make_shared<nn::Sequential>();
-    features->append(random.conv_relu(3, 16, square(3, 2)));
-    features->append(random.conv_relu(16, 16, square(3), 16));
+    features->append(random.conv_relu(3, 8, square(3)));
+    features->append(std::make_shared<InvertedResidual>(random, 8, 8, 1, 6));
+    features->append(std::make_shared<InvertedResidual>(random, 8, 16, 2, 6));
     features->append(std::make_shared<ResidualBlock>(random, 16, 24, 2));
+    features->append(random.conv_relu(24, 640, square(1)));
     return {"small_rows",
-            std::make_shared<SmallNetwork>(features, random.linear(24, 4)),
-            Shape(index_t{3}, index_t{32}, index_t{20}),
+            std::make_shared<SmallNetwork>(features, random.linear(640, 4)),
+            Shape(index_t{3}, index_t{20}, index_t{12}),
             false,
             DType::int8,
             {program::RowMode::memory}};
