@@ -123,11 +123,10 @@ bool write(const NamedNetwork& network, const kernels::KernelTable& table, const
     io::write_file(path("_file.hpp"), bytes_source(network.name, file));
     deploy::GenerateOptions options;
     options.name = network.name;
-    options.arena = network.rows.arena;
+    if (network.rows.mode != program::RowMode::off) options.rows = network.rows;
     io::write_file(path(".hpp"), deploy::generate_cpp(owned->program(), owned->table(), golden, options));
     io::write_file(path(".txt"), expected_of(*owned));
-    const deploy::HeaderProgram header =
-        deploy::header_program(owned->program(), owned->table(), golden, network.rows.arena);
+    const deploy::HeaderProgram header = deploy::header_program(owned->program(), owned->table(), golden, options.rows);
     io::write_file(path("_layers.txt"), layer_lines(header.program));
     const deploy::MemoryReport report = deploy::memory_report(header.program, owned->table());
     io::write_file(path(".svg"), report.to_svg());

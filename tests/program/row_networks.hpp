@@ -59,7 +59,7 @@ inline index_t arena_of_header(const runtime::Program& whole, const kernels::Ker
     program.tensors = tensors;
     for (std::size_t i = 0; i < program.inputs.size(); ++i)
         tensors[static_cast<std::size_t>(program.inputs[i])].offset = kernels::offset_of_given(static_cast<index_t>(i));
-    const program::RowPlan plan = program::plan_rows(program, table, most);
+    const program::RowPlan plan = program::plan_rows(program, table, {program::RowMode::memory, most});
     plan.apply(instructions, tensors);
     program.groups = plan.groups;
     program::place_in_arena(program, tensors, table);

@@ -62,6 +62,57 @@ TEST_CASE("Row by row, random networks give the bytes of whole tensors on every 
     }
 }
 
+/// Tensors of 72 kB, with a skip.
+static Network large_network(const arith::PolicyRecord& policy) {
+    NetworkMaker maker(policy, DType::int8, 3);
+    const int first = maker.conv(maker.input(3, {48, 64}), 24, row_window(3, 1));
+    int x = maker.conv(maker.conv(first, 24, row_window(1, 1)), 24, row_window(3, 1), 24);
+    x = maker.conv(maker.binary(OpKind::add, x, first), 16, row_window(3, 2));
+    return maker.finish({maker.linear(maker.conv(x, 4, row_window(3, 2)), 3)});
+}
+
+TEST_CASE("For speed, rings stay in half of a cache, and the bytes are those of whole tensors") {
+    for (const auto& backend : usable_backend_tables()) {
+        INFO(backend.name);
+        const auto& tables = backend.tables;
+        const kernels::KernelTable& table = **std::ranges::find_if(
+            tables, [](const auto* of) { return std::string_view(of->policy().name) == "tflite"; });
+        const Network network = large_network(table.policy());
+        const NetworkProgram whole = build(network, table, 1);
+        Dice dice(1);
+        const auto inputs = inputs_of(network, 1, dice);
+        const auto expected = whole.program->run(inputs);
+        for (const index_t cache : {65536, 131072, 1 << 30}) {
+            INFO("a cache of " << cache << " bytes");
+            const auto rows =
+                program::copy_program(whole.program->program(), table, table, {program::RowMode::speed, 0, cache});
+            CHECK(rows->program().groups.empty() == (cache == 1 << 30));
+            index_t in_groups = 0, steps = 0;
+            for (const runtime::RowGroup& group : rows->program().groups) {
+                index_t held = group.workspace;
+                for (std::int32_t i = group.first; i <= group.last(); ++i, ++in_groups) {
+                    const auto& of = rows->program().instructions[static_cast<std::size_t>(i)];
+                    const auto& y = rows->program().tensor(of.output);
+                    if (y.ring > 0) held += y.ring * y.elements_per_row() * size_of(y.dtype);
+                    steps += (runtime::height_of(rows->program(), of) + of.rows - 1) / of.rows;
+                }
+                CHECK(held <= cache / 2);
+            }
+            if (cache < 1 << 30) CHECK(in_groups >= 2);
+            if (cache == 131072) CHECK((in_groups >= 4 && steps <= 60));  // it has room for many rows at a time
+            CHECK(same_bytes(rows->run(inputs)[0], expected[0]));
+        }
+    }
+}
+
+TEST_CASE("Rows for speed need the bytes of a cache") {
+    const kernels::KernelTable& table = scalar_table("tflite");
+    const NetworkProgram whole = build(random_network(table.policy(), DType::int8, 7), table, 1);
+    const program::RowOptions options{program::RowMode::speed};
+    CHECK_THROWS_WITH(program::copy_program(whole.program->program(), table, table, options),
+                      Catch::Contains("bytes of a cache, given 0"));
+}
+
 TEST_CASE("MobileNetV2 0.35 on 144 x 144 pixels fits into 34 kB") { check_arena_of_mobilenet_v2(0.35, 144, 34000); }
 
 TEST_CASE("A hook is refused where tensors are not whole") {

@@ -30,6 +30,9 @@ expect(0 "rows: " pack portable.intq --cpu cortex-m4 --rows memory -o rows_direc
 expect_same(rows_direct.intq rows_m4.intq)
 expect(0 "packed for: scalar" pack rows_m4.intq --backend scalar --rows off -o without_rows.intq)
 expect_same(without_rows.intq portable.intq)
+# A step costs more than tensors as small as these, whatever the cache.
+expect(0 "written: speed.intq" ${tflite} --portable --rows speed --cache 20000 -o speed.intq)
+expect_same(speed.intq portable.intq)
 foreach(cpu IN ITEMS cortex-m7 cortex-m33)
     expect(0 "packed for: dsp" pack portable.intq --cpu ${cpu} -o other.intq)
     expect_same(other.intq packed.intq)
@@ -124,6 +127,10 @@ expect(2 "--cpu: an ONNX model holds no program" ${tflite} --cpu cortex-m4 -o no
 expect(2 "--backend: there is no backend \"neon\"; the backends: .*dsp.*scalar" pack portable.intq --backend neon -o none.intq)
 expect(2 "--backend: there is no backend \"neon\"" ${tflite} --backend neon -o none.intq)
 expect(2 "--arena: asks for rows" pack portable.intq --cpu cortex-m4 --rows off --arena 4096 -o none.intq)
+expect(2 "--arena: belongs to --rows memory" pack portable.intq --backend scalar --rows speed --cache 9 --arena 4096 -o
+       none.intq)
+expect(2 "--rows: speed needs --cache" pack portable.intq --backend scalar --rows speed -o none.intq)
+expect(2 "--cache: belongs to --rows speed" pack portable.intq --backend scalar --rows memory --cache 9 -o none.intq)
 expect(1 "digits_resnet.onnx: is no program file; `intq quantize`" pack "${model}" --cpu cortex-m4 -o none.intq)
 expect(1 "it is a file that this command reads" pack portable.intq --cpu cortex-m4 -o portable.intq)
 expect(1 "no_such.intq" pack no_such.intq --cpu cortex-m4 -o none.intq)

@@ -154,7 +154,7 @@ void write_program(const EmitOptions& options, const runtime::Program& program, 
         deploy::GenerateOptions generate;
         generate.name = options.name;
         generate.library = options.library;
-        generate.arena = options.arena;
+        generate.rows = options.rows;
         io::write_file(options.output, deploy::generate_cpp(program, table, golden, generate));
     } else {
         io::write_file(options.output, program_json(program, table));
@@ -163,7 +163,7 @@ void write_program(const EmitOptions& options, const runtime::Program& program, 
 
 deploy::HeaderProgram program_of_output(const EmitOptions& options, const runtime::Program& program,
                                         const kernels::KernelTable& table, const deploy::GoldenRecord& golden) {
-    if (options.is("header")) return deploy::header_program(program, table, golden, options.arena);
+    if (options.is("header")) return deploy::header_program(program, table, golden, options.rows);
     deploy::HeaderProgram same;
     same.program = program;
     return same;

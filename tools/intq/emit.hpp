@@ -19,7 +19,7 @@ struct EmitOptions {
     std::string onnx_form = "qdq";  // or operators
     std::filesystem::path library;  // the folder whose intq/embedded.hpp a header holds
     bool is_single_file = false;
-    intq::index_t arena = 0;  // bytes that the arena of a header with groups may have
+    intq::program::RowOptions rows{intq::program::RowMode::memory};  // of a header with groups
 
     /// The output, and the options of a header.
     void add_header_options(CLI::App& command);

@@ -68,13 +68,17 @@ std::string PackingOptions::backend_or(const std::string& otherwise) const {
 void PackingOptions::add_rows_to(CLI::App& command) {
     command
         .add_option("--rows", mode,
-                    "memory: layers run row by row where that makes the arena smaller; off: on whole tensors; default: "
-                    "as the program does, a model on whole tensors")
-        ->check(CLI::IsMember({"off", "memory"}))
+                    "memory: layers run row by row where that makes the arena smaller; speed: where that keeps them in "
+                    "a cache of --cache bytes; off: on whole tensors; default: as the program does, a model on whole "
+                    "tensors")
+        ->check(CLI::IsMember({"off", "memory", "speed"}))
         ->option_text("MODE");
     command
         .add_option("--arena", arena,
                     "row by row, with as few steps as an arena of so many bytes allows; default: the smallest arena")
+        ->check(CLI::Range(index_t{1}, index_t{1} << 40))
+        ->option_text("BYTES");
+    command.add_option("--cache", cache, "the bytes of the cache that --rows speed keeps layers in, as L2 of one core")
         ->check(CLI::Range(index_t{1}, index_t{1} << 40))
         ->option_text("BYTES");
 }
@@ -82,6 +86,15 @@ void PackingOptions::add_rows_to(CLI::App& command) {
 void PackingOptions::check_rows() const {
     if (mode == "off" && arena > 0)
         throw CLI::ValidationError("--arena", "asks for rows, and --rows off for whole tensors");
+    if (mode == "speed" && arena > 0) throw CLI::ValidationError("--arena", "belongs to --rows memory");
+    if (mode == "speed" && cache == 0)
+        throw CLI::ValidationError("--rows", "speed needs --cache, the bytes of a cache");
+    if (mode != "speed" && cache > 0) throw CLI::ValidationError("--cache", "belongs to --rows speed");
+}
+
+program::RowOptions PackingOptions::rows() const {
+    using enum program::RowMode;
+    return {mode == "off" ? off : mode == "speed" ? speed : memory, arena, cache};
 }
 
 std::shared_ptr<program::OwnedProgram> packed_for(std::shared_ptr<program::OwnedProgram> program,

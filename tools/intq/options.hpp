@@ -101,6 +101,7 @@ struct PackingOptions {
     std::string backend, cpu;
     std::string mode;         // --rows; empty: as the program runs already
     intq::index_t arena = 0;  // --arena
+    intq::index_t cache = 0;  // --cache
 
     /// --backend and --cpu, which exclude each other.
     ///
@@ -109,15 +110,13 @@ struct PackingOptions {
     bool is_given() const { return !backend.empty() || !cpu.empty(); }
     /// The backend that the options name; `otherwise` where they name none.
     std::string backend_or(const std::string& otherwise) const;
-    /// --rows and --arena, which asks for rows.
+    /// --rows, --arena, which asks for rows, and --cache, which those for speed need.
     void add_rows_to(CLI::App& command);
-    /// @throws CLI::ParseError for an arena without rows
+    /// @throws CLI::ParseError for an arena without rows for memory, and for a cache without rows for speed
     void check_rows() const;
     /// Whether the program is to run otherwise than it does.
     bool changes_rows() const { return !mode.empty() || arena > 0; }
-    intq::program::RowOptions rows() const {
-        return {mode == "off" ? intq::program::RowMode::off : intq::program::RowMode::memory, arena};
-    }
+    intq::program::RowOptions rows() const;
 };
 /// Whether this program holds the kernels of a backend, and this CPU executes them.
 bool runs_here(const std::string& backend);

@@ -56,7 +56,7 @@ void add_pack(CLI::App& app, Action& action) {
     options->packing.add_to(*command, "");
     options->packing.add_rows_to(*command);
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output", {"--output", "--backend", "--cpu", "--rows", "--arena"});
+    group_options(*command, "Output", {"--output", "--backend", "--cpu", "--rows", "--arena", "--cache"});
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
                             "intq pack model.intq --cpu cortex-m4 -o model_m4.intq"});
     command->callback([options, &action] {

@@ -175,7 +175,7 @@ void resolve(Options& options, const CLI::App& command) {
     options.emit.resolve(command);
     if (options.emit.is("onnx"))
         for (const char* option : {"--backend", "--cpu", "--portable", "--batch", "--golden", "--memory-svg",
-                                   "--image-input", "--rows", "--arena", keep_channels_option})
+                                   "--image-input", "--rows", "--arena", "--cache", keep_channels_option})
             if (command.count(option) > 0) throw CLI::ValidationError(option, "an ONNX model holds no program");
     if (options.emit.is("header") && options.batch != 1)
         throw CLI::ValidationError("--batch", "a header is generated for one sample at a time");
@@ -275,7 +275,7 @@ void add_quantize(CLI::App& app, Action& action) {
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output",
                   {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--cpu", "--memory-svg", "--rows",
-                   "--arena", "--image-input", keep_channels_option});
+                   "--arena", "--cache", "--image-input", keep_channels_option});
     add_examples(*command,
                  {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
                   "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",
@@ -284,7 +284,7 @@ void add_quantize(CLI::App& app, Action& action) {
     command->callback([options, command, &action] {
         resolve(*options, *command);
         options->packing.check_rows();
-        options->emit.arena = options->packing.arena;
+        options->emit.rows = options->packing.rows();
         action = [options] { return quantize(*options); };
     });
 }
@@ -305,9 +305,9 @@ void add_codegen(CLI::App& app, Action& action) {
         ->option_text("COUNT");
     add_keep_channels(*command, options->keeps_constant_channels);
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(
-        *command, "Output",
-        {"--backend", "--cpu", "--rows", "--arena", "--golden", "--target", "--bounds", keep_channels_option});
+    group_options(*command, "Output",
+                  {"--backend", "--cpu", "--rows", "--arena", "--cache", "--golden", "--target", "--bounds",
+                   keep_channels_option});
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
                             "intq codegen model.intq --cpu cortex-m4 --single-file -o model.hpp",
                             "intq codegen model.tflite --target tflite -o model.hpp"});
@@ -319,7 +319,7 @@ void add_codegen(CLI::App& app, Action& action) {
         options->emit.kind = extension == ".intq" ? "program" : extension == ".json" ? "json" : "header";
         options->emit.resolve(*command);
         options->packing.check_rows();
-        options->emit.arena = options->packing.arena;
+        options->emit.rows = options->packing.rows();
         action = [options] { return codegen(*options); };
     });
 }

@@ -10,6 +10,7 @@
 
 #include "intq/deploy/program_writer.hpp"
 #include "intq/kernels/table/rows.hpp"
+#include "intq/program/row_plan.hpp"
 #include "intq/runtime/program.hpp"
 
 namespace intq::deploy {
@@ -22,7 +23,7 @@ struct GenerateOptions {
     std::string backend{};
     /// A folder that holds intq/embedded.hpp: the library's text becomes part of the header. Empty: it is included.
     std::filesystem::path library{};
-    index_t arena = 0;  // bytes that the arena of a program with groups may have; see program::RowOptions
+    program::RowOptions rows{program::RowMode::memory};  // of a program with groups, which is planned again
 };
 
 /// A header for a board, which needs only intq/embedded.hpp. In the namespace of the options it has
@@ -286,7 +287,7 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& packed, const kerne
     if (!detail::is_identifier(options.name)) throw Error("'" + options.name + "' is no name of a namespace");
     detail::FileParts unused;
     detail::put_golden(unused, packed, table, golden);  // refuses those of another program
-    const HeaderProgram placed = header_program(packed, table, golden, options.arena);
+    const HeaderProgram placed = header_program(packed, table, golden, options.rows);
     const runtime::Program& program = placed.program;
     throw_if_failed(runtime::check_program(program, table), "the program of the header");
     const std::string target = options.target.empty() ? detail::type_of_target(table.policy()) : options.target;

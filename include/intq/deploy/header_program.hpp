@@ -9,6 +9,7 @@
 
 #include "intq/deploy/program_writer.hpp"
 #include "intq/kernels/table/rows.hpp"
+#include "intq/program/row_plan.hpp"
 #include "intq/runtime/program.hpp"
 
 namespace intq::deploy {
@@ -35,13 +36,13 @@ struct HeaderProgram {
 ///
 /// @param table   the kernels that the program was packed for
 /// @param golden  the golden runs that the header will hold
-/// @param most    bytes that the arena of a program with groups may have; see program::RowOptions
+/// @param rows    of a program with groups, which is planned again
 /// @pre  check_program() is ok
 ///
 /// Result   tensors with is_given(), the offsets of a new memory plan, and of a program with groups the groups of a new
 ///          plan of rows; the instructions compute the same
 HeaderProgram header_program(const runtime::Program& program, const kernels::KernelTable& table,
-                             const GoldenRecord& golden, index_t most = 0);
+                             const GoldenRecord& golden, const program::RowOptions& rows = {program::RowMode::memory});
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::deploy
@@ -54,7 +55,6 @@ HeaderProgram header_program(const runtime::Program& program, const kernels::Ker
 
 #    include "intq/kernels/operators/operator_table.hpp"
 #    include "intq/program/lifetimes.hpp"
-#    include "intq/program/row_plan.hpp"
 
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
@@ -73,7 +73,7 @@ INTQ_INLINE bool can_be_given(const runtime::Program& program, std::int32_t inpu
 }  // namespace detail
 
 INTQ_INLINE HeaderProgram header_program(const runtime::Program& program, const kernels::KernelTable& table,
-                                         const GoldenRecord& golden, index_t most) {
+                                         const GoldenRecord& golden, const program::RowOptions& rows) {
     HeaderProgram result;
     result.tensors.assign(program.tensors.begin(), program.tensors.end());
     result.instructions.assign(program.instructions.begin(), program.instructions.end());
@@ -95,7 +95,7 @@ INTQ_INLINE HeaderProgram header_program(const runtime::Program& program, const 
             tensor.offset = kernels::offset_of_given(static_cast<index_t>(i));
     }
     if (!program.groups.empty()) {  // inputs that take no memory may leave room for other groups
-        program::RowPlan plan = program::plan_rows(result.program, table, most);
+        program::RowPlan plan = program::plan_rows(result.program, table, rows);
         plan.apply(result.instructions, result.tensors);
         result.groups = std::move(plan.groups);
         result.program.groups = result.groups;

@@ -240,7 +240,7 @@ INTQ_INLINE std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramSt
     program.dropped = storage->dropped;
     program.max_batch = max_batch;
     if (rows.mode != RowMode::off) {
-        RowPlan plan = plan_rows(program, table, rows.arena);
+        RowPlan plan = plan_rows(program, table, rows);
         plan.apply(storage->instructions, storage->tensors);
         storage->groups = std::move(plan.groups);
         program.groups = storage->groups;

@@ -17,13 +17,15 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// Whether instructions of a program run row by row.
 enum class RowMode : std::uint8_t {
-    off,    // one instruction after the other, on whole tensors
-    memory  // groups that make the arena small
+    off,     // one instruction after the other, on whole tensors
+    memory,  // groups that make the arena small
+    speed    // groups whose rings and weights stay in a cache, where tensors do not
 };
 
 struct RowOptions {
     RowMode mode = RowMode::off;
-    index_t arena = 0;  // bytes that the arena may have; where no plan is as small, the smallest is taken
+    index_t arena = 0;  // of memory: bytes that the arena may have; where no plan is as small, the smallest is taken
+    index_t cache = 0;  // of speed: bytes of the cache, as L2 of one core; nothing asks the machine
 };
 
 /// The groups of a program, and what they change of its instructions and tensors.
@@ -36,21 +38,28 @@ struct RowPlan {
     void apply(std::span<runtime::Instruction> instructions, std::span<runtime::ProgramTensor> tensors) const;
 };
 
-/// Finds the plan with the least memory.
+/// Finds the plan with the least memory, or with the least time.
 ///
 ///     bytes of a group = tensors that live then, rings of its other tensors, and the scratch of a step
+///     time of a run    = bytes of whole tensors that it reads and writes beyond the cache + steps · step_bytes
 ///
-/// A group is a run of instructions. A dynamic program over where a run ends finds the smallest peak, and then, among
-/// the plans with that peak or as many bytes as the arena may have, the one with the fewest steps. Last, instructions
-/// make as many rows at a time as that allows.
+/// A group is a run of instructions. For memory, a dynamic program over where a run ends finds the smallest peak, and
+/// then, among the plans with that peak or as many bytes as the arena may have, the one with the fewest steps. Last,
+/// instructions make as many rows at a time as that allows.
+///
+/// For speed, the dynamic program finds the least time, for one row at a time and for 2, 4, … 64. A run's whole tensors
+/// are beyond the cache where what lives then, and its weights, are larger than the cache. Rings, scratch and weights
+/// of a group take half of the cache at most. A step costs as much as moving 8 KiB.
 ///
 /// @param program  its groups and rings are not read; an input that a caller gives takes no bytes
-/// @param most     bytes that the arena may have
-/// @return no groups where the arena on whole tensors is as small, or has no more than `most` bytes
+/// @return no groups where the arena on whole tensors is as small, or has no more than RowOptions::arena; of speed,
+/// where
+///         no group saves time
+/// @throws Error for speed without the bytes of a cache
 /// @pre  every instruction is checked
 ///
 /// Cost  a few schedules for each instruction
-RowPlan plan_rows(const runtime::Program& program, const kernels::KernelTable& table, index_t most = 0);
+RowPlan plan_rows(const runtime::Program& program, const kernels::KernelTable& table, const RowOptions& options);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
@@ -59,146 +68,30 @@ RowPlan plan_rows(const runtime::Program& program, const kernels::KernelTable& t
 #if INTQ_DEFINES(program)
 
 #    include <algorithm>
+#    include <string>
 
+#    include "intq/io/error.hpp"
+#    include "intq/program/internal/row_costs.hpp"
 #    include "intq/program/lifetimes.hpp"
-#    include "intq/runtime/row_schedule.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// What a plan takes: bytes, and calls of operators.
-struct RowCost {
-    index_t bytes = 0;
-    index_t steps = 0;
-};
-
-/// Costs of runs of instructions.
-class RowCosts {
-public:
-    RowCosts(const runtime::Program& program, const kernels::KernelTable& table);
-
-    std::int32_t size() const { return static_cast<std::int32_t>(instructions_.size()); }
-    const runtime::Program& program() const { return program_; }
-    /// The first instruction of the longest run that ends with one and can be a group.
-    std::int32_t first_of(std::int32_t last) const;
-    /// Of one instruction that is in no group.
-    RowCost alone(std::int32_t instruction) const { return {needed_at(lives_, instruction), 1}; }
-    /// What the instructions of a group need where they make one row at a time, or rows(): also that of every group
-    /// which begins behind its first one.
-    std::vector<runtime::RowNeeds> needs(const runtime::RowGroup& group) const;
-    RowCost cost(const runtime::RowGroup& group, std::span<const runtime::RowNeeds> needs) const;
-    /// Rows of a group's instruction, at a time.
-    std::int16_t& rows(std::int32_t instruction) { return instructions_[static_cast<std::size_t>(instruction)].rows; }
-    index_t height(std::int32_t instruction) const {
-        return runtime::height_of(program_, instructions_[static_cast<std::size_t>(instruction)]);
-    }
-    /// Rows that the kernel of an instruction computes together.
-    index_t rows_together(std::int32_t instruction) const;
-    /// Sets the rows, rings, sums and scratch of a group of a plan.
-    void fill(RowPlan& plan, runtime::RowGroup& group) const;
-    /// Whether an instruction of a group reads what the first one adds up.
-    bool reads_sums(const runtime::RowGroup& group) const;
-    /// Whether only the instructions of a group need a tensor, of which then some rows are enough.
-    bool is_inner(const runtime::RowGroup& group, std::int32_t tensor) const;
-
-private:
-    std::vector<runtime::Instruction> instructions_;
-    std::vector<runtime::ProgramTensor> tensors_;
-    runtime::Program program_;
-    const kernels::KernelTable& table_;
-    ProgramLifetimes lives_;
-};
-
-INTQ_INLINE RowCosts::RowCosts(const runtime::Program& program, const kernels::KernelTable& table)
-    : instructions_(program.instructions.begin(), program.instructions.end()),
-      tensors_(program.tensors.begin(), program.tensors.end()),
-      program_(program),
-      table_(table) {
-    for (runtime::Instruction& instruction : instructions_) instruction.rows = 0;
-    for (runtime::ProgramTensor& tensor : tensors_) tensor.ring = 0;
-    program_.instructions = instructions_;
-    program_.tensors = tensors_;
-    program_.groups = {};
-    lives_ = lifetimes_of(program_, table);
-    for (runtime::Instruction& instruction : instructions_) {
-        instruction.rows = 1;
-        const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
-        if (row.adds_rows != nullptr && row.adds_rows(runtime::call_of(program_, table, instruction)))
-            tensors_[static_cast<std::size_t>(instruction.output)].ring = kernels::sums_of_rows;
-    }
-}
-
-INTQ_INLINE bool RowCosts::reads_sums(const runtime::RowGroup& group) const {
-    const std::int32_t sums = instructions_[static_cast<std::size_t>(group.first)].output;
-    if (!program_.tensor(sums).holds_sums()) return false;
-    for (std::int32_t i = group.first; i <= group.last(); ++i)
-        if (std::ranges::count(program_.operands_of(instructions_[static_cast<std::size_t>(i)]), sums) > 0) return true;
-    return false;
-}
-
-INTQ_INLINE std::int32_t RowCosts::first_of(std::int32_t last) const {
-    std::int32_t first = last + 1;
-    while (first > 0 && last - first + 2 <= runtime::most_group_instructions &&
-           runtime::runs_by_rows(program_, table_, instructions_[static_cast<std::size_t>(first - 1)]))
-        --first;
-    return first;
-}
-
-INTQ_INLINE std::vector<runtime::RowNeeds> RowCosts::needs(const runtime::RowGroup& group) const {
-    std::vector<runtime::RowNeeds> needs(static_cast<std::size_t>(group.count));
-    runtime::measure_group(program_, table_, group, needs.data());
-    return needs;
-}
-
-INTQ_INLINE bool RowCosts::is_inner(const runtime::RowGroup& group, std::int32_t tensor) const {
-    const runtime::Lifetime& life = lives_.tensors[static_cast<std::size_t>(tensor)];
-    const runtime::ProgramTensor& of = program_.tensor(tensor);
-    return life.first >= group.first && life.last <= group.last() && !of.has_stated_bounds && !of.holds_sums();
-}
-
-INTQ_INLINE RowCost RowCosts::cost(const runtime::RowGroup& group, std::span<const runtime::RowNeeds> needs) const {
-    RowCost cost;
-    index_t workspace = 0;
-    for (std::int32_t i = group.first; i <= group.last(); ++i) {
-        const runtime::Instruction& instruction = instructions_[static_cast<std::size_t>(i)];
-        const runtime::RowNeeds& of = needs[needs.size() - static_cast<std::size_t>(group.last() - i + 1)];
-        const runtime::ProgramTensor& y = program_.tensor(instruction.output);
-        workspace = (std::max)(workspace, of.workspace);
-        cost.steps += (height(i) + instruction.rows - 1) / instruction.rows;
-        if (is_inner(group, instruction.output))
-            cost.bytes += round_up(of.rows * y.elements_per_row() * size_of(y.dtype), buffer_alignment);
-    }
-    for (std::size_t i = 0; i < lives_.tensors.size(); ++i) {
-        const runtime::Lifetime& life = lives_.tensors[i];
-        if (life.first > group.last() || life.last < group.first || is_inner(group, static_cast<std::int32_t>(i)))
-            continue;
-        const bool are_sums = program_.tensors[i].holds_sums() && life.first >= group.first;
-        cost.bytes += round_up(are_sums ? program_.tensors[i].arena_bytes() : life.bytes, buffer_alignment);
-    }
-    cost.bytes += round_up(workspace, buffer_alignment);
-    return cost;
-}
-
-INTQ_INLINE index_t RowCosts::rows_together(std::int32_t instruction) const {
-    const runtime::Instruction& of = instructions_[static_cast<std::size_t>(instruction)];
-    const auto together = kernels::find_operator(of.op)->rows_together;
-    return together == nullptr ? 1 : together(runtime::call_of(program_, table_, of));
-}
-
-INTQ_INLINE void RowCosts::fill(RowPlan& plan, runtime::RowGroup& group) const {
-    const auto needs = this->needs(group);
+/// Sets the rows, rings, sums and scratch of a group of a plan.
+INTQ_INLINE void fill(const RowCosts& costs, RowPlan& plan, runtime::RowGroup& group) {
+    const auto needs = costs.needs(group);
     group.workspace = 0;
     for (std::int32_t i = group.first; i <= group.last(); ++i) {
         const runtime::RowNeeds& of = needs[static_cast<std::size_t>(i - group.first)];
-        const runtime::Instruction& instruction = instructions_[static_cast<std::size_t>(i)];
+        const runtime::Instruction& instruction = costs.program().instructions[static_cast<std::size_t>(i)];
         const auto output = static_cast<std::size_t>(instruction.output);
         plan.rows[static_cast<std::size_t>(i)] = instruction.rows;
         group.workspace = (std::max)(group.workspace, of.workspace);
-        if (is_inner(group, instruction.output))
+        if (costs.is_inner(group, instruction.output))
             plan.rings[output] = static_cast<std::int16_t>(of.rows);
-        else if (program_.tensors[output].holds_sums())
+        else if (costs.program().tensors[output].holds_sums())
             plan.rings[output] = kernels::sums_of_rows;
     }
 }
@@ -210,20 +103,25 @@ struct RowChoice {
     RowCost cost{};  // of all instructions up to its end: the peak, and the sum of steps
 };
 
-/// The best choice for each end, where no run may need more than `most` bytes; by bytes and then by steps, or by steps.
-INTQ_INLINE std::vector<RowChoice> choose_runs(RowCosts& costs, index_t most, bool by_steps) {
+enum class RowGoal : std::uint8_t { bytes, steps, time };  // bytes: and then steps
+
+/// The best choice for each end, where no run may need more than `most` bytes.
+INTQ_INLINE std::vector<RowChoice> choose_runs(RowCosts& costs, index_t most, RowGoal goal) {
+    const auto is_better = [goal](const RowCost& a, const RowCost& b) {
+        if (goal == RowGoal::time) return a.moved < b.moved;
+        if (goal == RowGoal::bytes && a.bytes != b.bytes) return a.bytes < b.bytes;
+        return a.steps < b.steps;
+    };
     std::vector<RowChoice> best(static_cast<std::size_t>(costs.size()));
     for (std::int32_t last = 0; last < costs.size(); ++last) {
         RowChoice& chosen = best[static_cast<std::size_t>(last)];
         chosen.cost.bytes = PTRDIFF_MAX;
         const auto consider = [&](std::int32_t first, bool is_group, RowCost cost) {
             const RowCost before = first == 0 ? RowCost{} : best[static_cast<std::size_t>(first - 1)].cost;
-            const RowCost all{(std::max)(before.bytes, cost.bytes), before.steps + cost.steps};
-            if (cost.bytes > most || before.bytes == PTRDIFF_MAX) return;
-            const bool is_smaller = all.bytes < chosen.cost.bytes, is_equal = all.bytes == chosen.cost.bytes;
-            const bool has_fewer = all.steps < chosen.cost.steps;
-            if (chosen.cost.bytes == PTRDIFF_MAX || (by_steps ? has_fewer : is_smaller || (is_equal && has_fewer)))
-                chosen = {first, is_group, all};
+            if (cost.bytes > most || before.bytes == PTRDIFF_MAX || cost.moved >= PTRDIFF_MAX / 2) return;
+            const RowCost all{(std::max)(before.bytes, cost.bytes), before.steps + cost.steps,
+                              before.moved + cost.moved};
+            if (chosen.cost.bytes == PTRDIFF_MAX || is_better(all, chosen.cost)) chosen = {first, is_group, all};
         };
         consider(last, false, costs.alone(last));
         const std::int32_t first = costs.first_of(last);
@@ -248,7 +146,7 @@ INTQ_INLINE RowPlan plan_of(const RowCosts& costs, const std::vector<RowChoice>&
     }
     plan.rows.resize(static_cast<std::size_t>(costs.size()));
     plan.rings.resize(costs.program().tensors.size());
-    for (runtime::RowGroup& group : plan.groups) costs.fill(plan, group);
+    for (runtime::RowGroup& group : plan.groups) fill(costs, plan, group);
     return plan;
 }
 
@@ -274,7 +172,7 @@ INTQ_INLINE bool raise_rows_of(RowCosts& costs, const runtime::Program& program,
     const RowPlan tried = plan;
     rows = static_cast<std::int16_t>((std::min)(index_t{before} * 2, costs.height(instruction)));
     for (runtime::RowGroup& group : plan.groups)
-        if (group.first <= instruction && instruction <= group.last()) costs.fill(plan, group);
+        if (group.first <= instruction && instruction <= group.last()) fill(costs, plan, group);
     if (arena_of(program, table, plan) <= most) return true;
     rows = before;
     plan = tried;
@@ -294,6 +192,36 @@ INTQ_INLINE void raise_rows(RowCosts& costs, const runtime::Program& program, co
     }
 }
 
+INTQ_INLINE RowPlan plan_for_memory(const runtime::Program& program, const kernels::KernelTable& table, index_t most,
+                                    const RowPlan& whole) {
+    RowCosts costs(program, table, 0);
+    const index_t least = choose_runs(costs, PTRDIFF_MAX - 1, RowGoal::bytes).back().cost.bytes;
+    RowPlan plan = plan_of(costs, choose_runs(costs, least, RowGoal::steps));
+    const index_t smallest = arena_of(program, table, plan);
+    if (smallest < most) {
+        const RowPlan larger = plan_of(costs, choose_runs(costs, most, RowGoal::steps));
+        if (arena_of(program, table, larger) <= most) plan = larger;
+    }
+    raise_rows(costs, program, table, plan, (std::max)(smallest, most));
+    const index_t arena = arena_of(program, table, plan), on_whole = arena_of(program, table, whole);
+    return on_whole <= (std::max)(arena, most) ? whole : plan;
+}
+
+INTQ_INLINE RowPlan plan_for_speed(const runtime::Program& program, const kernels::KernelTable& table, index_t cache) {
+    constexpr index_t most_rows = 64;
+    RowCosts costs(program, table, cache);
+    RowPlan best;
+    index_t least = PTRDIFF_MAX;
+    for (index_t rows = 1; rows <= most_rows; rows *= 2) {
+        costs.set_rows(rows);
+        const std::vector<RowChoice> chosen = choose_runs(costs, PTRDIFF_MAX - 1, RowGoal::time);
+        if (chosen.back().cost.moved >= least) continue;
+        least = chosen.back().cost.moved;
+        best = plan_of(costs, chosen);
+    }
+    return best;
+}
+
 }  // namespace detail
 
 INTQ_INLINE void RowPlan::apply(std::span<runtime::Instruction> instructions,
@@ -302,21 +230,15 @@ INTQ_INLINE void RowPlan::apply(std::span<runtime::Instruction> instructions,
     for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].ring = rings.at(i);
 }
 
-INTQ_INLINE RowPlan plan_rows(const runtime::Program& program, const kernels::KernelTable& table, index_t most) {
-    detail::RowCosts costs(program, table);
+INTQ_INLINE RowPlan plan_rows(const runtime::Program& program, const kernels::KernelTable& table,
+                              const RowOptions& options) {
     const RowPlan whole{
         {}, std::vector<std::int16_t>(program.instructions.size()), std::vector<std::int16_t>(program.tensors.size())};
-    if (costs.size() == 0) return whole;
-    const index_t least = detail::choose_runs(costs, PTRDIFF_MAX - 1, false).back().cost.bytes;
-    RowPlan plan = detail::plan_of(costs, detail::choose_runs(costs, least, true));
-    const index_t smallest = detail::arena_of(program, table, plan);
-    if (smallest < most) {
-        const RowPlan larger = detail::plan_of(costs, detail::choose_runs(costs, most, true));
-        if (detail::arena_of(program, table, larger) <= most) plan = larger;
-    }
-    detail::raise_rows(costs, program, table, plan, (std::max)(smallest, most));
-    const index_t arena = detail::arena_of(program, table, plan), on_whole = detail::arena_of(program, table, whole);
-    return on_whole <= (std::max)(arena, most) ? whole : plan;
+    if (options.mode == RowMode::speed && options.cache < 1)
+        throw Error("rows for speed need the bytes of a cache, given " + std::to_string(options.cache));
+    if (options.mode == RowMode::off || program.instructions.empty()) return whole;
+    return options.mode == RowMode::speed ? detail::plan_for_speed(program, table, options.cache)
+                                          : detail::plan_for_memory(program, table, options.arena, whole);
 }
 
 }  // namespace INTQ_HOSTED_ABI
