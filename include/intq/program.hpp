@@ -23,5 +23,6 @@
 #include "intq/program/lifetimes.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/program/row_plan.hpp"
+#include "intq/program/row_summary.hpp"
 
 #endif  // INTQ_PROGRAM_HPP

@@ -172,10 +172,25 @@ deploy::HeaderProgram program_of_output(const EmitOptions& options, const runtim
 void report_rows(const runtime::Program& program, Report& report) {
     if (program.groups.empty()) return;
     long long instructions = 0;
-    for (const runtime::RowGroup& group : program.groups) instructions += group.count;
+    std::vector<std::vector<std::string>> rows;
+    for (const program::RowSummary& group : program::row_summaries(program)) {
+        instructions += group.instructions;
+        rows.push_back({group.first, group.last, std::to_string(group.instructions), std::to_string(group.rings),
+                        std::to_string(group.whole), std::to_string(group.scratch), std::to_string(group.steps)});
+    }
     report.text("rows", std::to_string(instructions) + " of " + std::to_string(program.instructions.size()) +
                             " instructions run row by row, in " + std::to_string(program.groups.size()) +
                             (program.groups.size() == 1 ? " group" : " groups"));
+    using io::Align;
+    report.table("groups",
+                 {{"from"},
+                  {"to"},
+                  {"layers", Align::right},
+                  {"bytes of rings", Align::right},
+                  {"whole", Align::right},
+                  {"scratch", Align::right},
+                  {"steps", Align::right}},
+                 rows);
 }
 
 void report_inputs(const EmitOptions& options, const runtime::Program& program, Report& report) {

@@ -16,7 +16,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// Bytes of the arena that one tensor or the scratch holds.
 struct ArenaOccupant {
-    std::string name;  // of the layer that writes it
+    std::string name;  // of the layer that writes it; of a ring, "3 rows of <name>"
     index_t bytes = 0;
     index_t offset = 0;
     std::int32_t first = 0;  // the instructions during which it lives; -1 for an input
@@ -113,7 +113,9 @@ INTQ_INLINE MemoryReport memory_report(const runtime::Program& program, const ke
         const runtime::ProgramTensor& tensor = program.tensors[i];
         const runtime::Lifetime& life = lives.tensors[i];
         if (life.last < life.first || tensor.is_given()) continue;
-        const std::string name = tensor.name[0] != 0 ? tensor.name : "tensor " + std::to_string(i);
+        std::string name = tensor.name[0] != 0 ? tensor.name : "tensor " + std::to_string(i);
+        if (tensor.ring > 0) name = std::to_string(tensor.ring) + (tensor.ring == 1 ? " row of " : " rows of ") + name;
+        if (tensor.holds_sums()) name = "sums of " + name;
         report.occupants.push_back({name, life.bytes, tensor.offset, life.first, life.last, false});
     }
     for (std::int32_t i = 0; i < end; ++i)

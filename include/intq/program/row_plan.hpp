@@ -52,9 +52,8 @@ struct RowPlan {
 /// of a group take half of the cache at most. A step costs as much as moving 8 KiB.
 ///
 /// @param program  its groups and rings are not read; an input that a caller gives takes no bytes
-/// @return no groups where the arena on whole tensors is as small, or has no more than RowOptions::arena; of speed,
-/// where
-///         no group saves time
+/// @return no groups where the arena on whole tensors is as small, or has no more than RowOptions::arena; for speed,
+///         where no group saves time
 /// @throws Error for speed without the bytes of a cache
 /// @pre  every instruction is checked
 ///

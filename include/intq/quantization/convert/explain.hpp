@@ -11,6 +11,8 @@
 
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/dropped_channels.hpp"
+#include "intq/program/row_plan.hpp"
+#include "intq/program/row_summary.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
@@ -32,22 +34,24 @@ struct ExplainedStep {
 struct Explanation {
     std::string target, backend;
     std::vector<ExplainedStep> steps;
-    program::DroppedWork dropped{};  // what lower() leaves out; empty of a model that is no single program
+    program::DroppedWork dropped{};             // what lower() leaves out; empty of a model that is no single program
+    std::vector<program::RowSummary> groups{};  // that run row by row; empty of such a model too
 
     bool has_fallback() const;
     /// Strict: throws the Error that lists every fallback with its reason.
     void check_strict() const;
 };
 
-/// Each step with its types, kernel and backend, and the channels that the program does without. Steps in float carry
-/// the reasons that prepare recorded.
+/// Each step with its types, kernel and backend, the channels that the program does without, and its groups of rows.
+/// Steps in float carry the reasons that prepare recorded.
 ///
 /// @param table   kernels of the target that the model was converted for, on the backend that is to run
 /// @param report  of the prepared model; without it the reasons of fallbacks are general
+/// @param rows    with which the model is to be lowered
 Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
-                    const PrepareReport* report = nullptr);
+                    const PrepareReport* report = nullptr, const program::RowOptions& rows = {});
 
-/// A table, one row per step; behind it one of the layers that lose channels.
+/// A table, one row per step; behind it one of the layers that lose channels, and one of groups of rows.
 std::string to_string(const Explanation& explanation);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -126,8 +130,8 @@ INTQ_INLINE std::string dtypes_of(const QuantizedGraph& quantized, const Quantiz
 }  // namespace detail
 
 INTQ_INLINE Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
-                                const PrepareReport* report) {
-    Explanation result{quantized.target.name, table.backend, {}, {}};
+                                const PrepareReport* report, const program::RowOptions& rows) {
+    Explanation result{quantized.target.name, table.backend, {}, {}, {}};
     for (const QuantizedNode& node : quantized.nodes) {
         ExplainedStep step{node.name, node.module, node.type, detail::dtypes_of(quantized, node), "", "", "", false};
         if (node.as<FloatStep>() != nullptr) {
@@ -159,7 +163,8 @@ INTQ_INLINE Explanation explain(const QuantizedGraph& quantized, const kernels::
         result.steps.push_back(std::move(step));
     }
     try {
-        const LoweredModel lowered = lower(quantized, table);
+        const LoweredModel lowered = lower(quantized, table, {.rows = rows});
+        result.groups = program::row_summaries(lowered.program().program());
         result.dropped = program::dropped_work(lowered.program().program(), lowered.whole_program().program());
     } catch (const Error&) {  // the steps say why
     }
@@ -180,7 +185,7 @@ INTQ_INLINE std::string to_string(const Explanation& explanation) {
     for (const ExplainedStep& step : explanation.steps)
         table.add_row({step.node, step.type, step.dtypes, step.kernel, step.backend, step.reason});
     return "target " + explanation.target + ", backend " + explanation.backend + "\n" +
-           table.str(io::TableStyle::simple) + to_string(explanation.dropped);
+           table.str(io::TableStyle::simple) + to_string(explanation.dropped) + program::to_string(explanation.groups);
 }
 
 }  // namespace INTQ_HOSTED_ABI
