@@ -4,7 +4,9 @@
 #include <string>
 
 #include "deploy/small_networks.hpp"
+#include "intq/deploy/header_program.hpp"
 #include "intq/deploy/memory_report.hpp"
+#include "intq/deploy/pack_program.hpp"
 #include "intq/quantization/convert/explain.hpp"
 #include "intq/runtime/row_schedule.hpp"
 #include "support/catch.hpp"
@@ -41,4 +43,22 @@ TEST_CASE("Reports name the groups that run row by row") {
     CHECK_THAT(to_string(quantization::explain(quantized, table)), !Catch::Contains("row by row"));
     const std::string memory = deploy::memory_report(program, table).to_text();
     CHECK_THAT(memory, Catch::Contains("3 rows of features.1.expand.0") && Catch::Contains("1 row of"));
+}
+
+TEST_CASE("MobileNetV1 0.25 takes the arenas that the page on rows states") {
+    const auto whole = test::lowered(test::mobilenet_v1());
+    struct Arena {
+        const char* backend;
+        index_t on_whole, by_rows;
+    };
+    for (const Arena& arena :
+         {Arena{"scalar", 55296, 15104}, Arena{"dsp", 56960, 16768}, Arena{"helium", 60032, 18688}}) {
+        INFO(arena.backend);
+        const kernels::KernelTable to = deploy::describe_kernels(whole->table(), arena.backend);
+        for (const program::RowMode mode : {program::RowMode::off, program::RowMode::memory}) {
+            const auto packed = deploy::pack_program(whole->program(), whole->table(), to, {mode});
+            const auto header = deploy::header_program(packed->program(), to, deploy::GoldenRecord{});
+            CHECK(header.program.arena_size <= (mode == program::RowMode::off ? arena.on_whole : arena.by_rows));
+        }
+    }
 }
