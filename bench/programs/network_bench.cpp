@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Whole networks through a program, one image at a time: on one and on two threads, beside oneDNN's chain of the same
-// layers in the same process in turns, and beside ONNX Runtime in child processes between them.
+// layers in the same process in turns, and beside ONNX Runtime and OpenVINO in child processes between them.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@
 #include "peers/peer.hpp"
 #include "programs/lowered_network.hpp"
 #include "programs/network_table.hpp"
-#include "programs/onnxruntime_child.hpp"
+#include "programs/peer_child.hpp"
 #include "support/benchmarks.hpp"
 #include "support/clock.hpp"
 #include "support/results.hpp"
@@ -140,25 +140,43 @@ private:
 
 template <class Model> std::unique_ptr<intq::nn::Module> make_model() { return std::make_unique<Model>(); }
 
-/// ONNX Runtime's times, with the ratios to our own, taken before and after it; none where it is not installed.
-std::vector<PeerTime> measure_onnxruntime(const LoweredNetwork& network, const std::string& path,
-                                          const Arguments& arguments) {
+/// A peer of a child process with one type of activations, over the rounds.
+struct ChildTimes {
+    const ChildPeer* peer;
+    const char* types;
+    bool is_installed = true;
+    std::vector<double> seconds{}, ratios{};
+};
+
+/// The child peers' times, with the ratios to our own, taken before and after each: ours, one, ours, the next. Those
+/// that are not installed are left out.
+std::vector<PeerTime> measure_children(const LoweredNetwork& network, const std::string& path,
+                                       const Arguments& arguments) {
     const Contender ours{[&] { network.run(intq::serial); }};
     const auto own_seconds = [&] {
         return measure_in_turns(std::span(&ours, 1), arguments.sampling())[0].median_seconds();
     };
-    std::vector<PeerTime> peers;
-    for (const char* types : {"u8", "s8"}) {
-        std::vector<double> theirs, ratios;
-        for (int round = 0; round < (arguments.quick ? 1 : 5); ++round) {
-            const double before = own_seconds();
-            const std::optional<double> seconds = onnxruntime_seconds(path, types, arguments.sampling().seconds);
-            if (!seconds) return peers;
-            theirs.push_back(*seconds);
-            ratios.push_back(2.0 * *seconds / (before + own_seconds()));
+    std::vector<ChildTimes> children;
+    for (const ChildPeer& peer : child_peers())
+        for (const char* types : peer.types) children.push_back({&peer, types});
+    double before = own_seconds();
+    for (int round = 0; round < (arguments.quick ? 1 : 5); ++round)
+        for (ChildTimes& child : children) {
+            if (!child.is_installed) continue;
+            const std::optional<double> seconds =
+                child_seconds(*child.peer, path, child.types, arguments.peer_isa, arguments.sampling().seconds);
+            child.is_installed = seconds.has_value();
+            if (!seconds) continue;
+            const double after = own_seconds();
+            child.seconds.push_back(*seconds);
+            child.ratios.push_back(2.0 * *seconds / (before + after));
+            before = after;
         }
-        peers.push_back({std::string("ONNX Runtime ") + types, median(theirs), median(ratios)});
-    }
+    std::vector<PeerTime> peers;
+    for (const ChildTimes& child : children)
+        if (child.is_installed)
+            peers.push_back(
+                {fmt::format("{} {}", child.peer->name, child.types), median(child.seconds), median(child.ratios)});
     return peers;
 }
 
@@ -182,9 +200,9 @@ public:
     void measure_beside() {
         const std::string path = arguments_->output + "/" + description_.name + ".network.txt";
         write_network(description_, path);
-        beside_.push_back(measure_onnxruntime(network_->lowered(), path, *arguments_));
+        beside_.push_back(measure_children(network_->lowered(), path, *arguments_));
     }
-    /// @param beside  the measurements of ONNX Runtime that belong to the samples
+    /// @param beside  the measurements of child peers that belong to the samples
     Row row_of(std::span<const Measurement> measured, std::span<const std::vector<PeerTime>> beside) const {
         Row row = network_->row();
         row.operations = description_.operations();
@@ -291,9 +309,12 @@ int run(const Arguments& arguments) {
     if (arguments.only_lists()) return benchmarks.run(), 0;
 
     results.machine = measure_machine(arguments.quick);
-    results.peers = {describe_onednn(), describe_onnxruntime()};
+    results.peers = {describe_onednn()};
     Benchmarks::describe("oneDNN", results.peers[0]);
-    Benchmarks::describe("ONNX Runtime", results.peers[1]);
+    for (const ChildPeer& peer : child_peers()) {
+        results.peers.push_back(describe_child(peer, arguments.peer_isa));
+        Benchmarks::describe(peer.name, results.peers.back());
+    }
     if (arguments.prints_tables()) {
         print_parts(networks, pool, arguments);
         for (const std::string& peer : results.peers) fmt::print("{}\n", peer);

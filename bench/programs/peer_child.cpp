@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "onnxruntime_child.hpp"
+#include "peer_child.hpp"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -29,10 +29,11 @@ std::string quoted(const std::string& word) {
     return result + "'";
 }
 
-Finished run_script(const std::string& arguments) {
+Finished run_script(const ChildPeer& peer, const std::string& isa, const std::string& arguments) {
     const char* const python = std::getenv("INTQ_PYTHON");
     const std::string command = quoted(python != nullptr ? python : "python3") + " " +
-                                quoted(INTQ_BENCH_DIR "/peers/onnxruntime_network.py") + " " + arguments;
+                                quoted(std::string(INTQ_BENCH_DIR "/peers/") + peer.script) +
+                                (isa.empty() ? "" : " --isa " + quoted(isa)) + " " + arguments;
     std::FILE* const pipe = popen(command.c_str(), "r");
     if (pipe == nullptr) throw intq::Error(command, "cannot be started");
     Finished finished{0, {}};
@@ -47,17 +48,25 @@ Finished run_script(const std::string& arguments) {
 
 }  // namespace
 
-std::string describe_onnxruntime() {
-    const Finished finished = run_script("--version 2>/dev/null");
+const std::vector<ChildPeer>& child_peers() {
+    static const std::vector<ChildPeer> peers{{"ONNX Runtime", "onnxruntime_network.py", {"u8", "s8"}},
+                                              {"OpenVINO", "openvino_network.py", {"u8"}}};
+    return peers;
+}
+
+std::string describe_child(const ChildPeer& peer, const std::string& isa) {
+    const Finished finished = run_script(peer, isa, "--version 2>/dev/null");
     if (finished.status == 0) return finished.text;
-    return "ONNX Runtime: skipped, " +
+    return std::string(peer.name) + ": skipped, " +
            (finished.status == skipped ? finished.text : std::string("its script does not run (see INTQ_PYTHON)"));
 }
 
-std::optional<double> onnxruntime_seconds(const std::string& path, const std::string& types, double seconds) {
-    const Finished finished = run_script(fmt::format("{} {} {}", quoted(path), types, seconds));
+std::optional<double> child_seconds(const ChildPeer& peer, const std::string& path, const std::string& types,
+                                    const std::string& isa, double seconds) {
+    const Finished finished = run_script(peer, isa, fmt::format("{} {} {}", quoted(path), types, seconds));
     if (finished.status == skipped || finished.status == 127) return std::nullopt;
-    if (finished.status != 0) throw intq::Error(path, "ONNX Runtime's script ended with an error: " + finished.text);
+    if (finished.status != 0)
+        throw intq::Error(path, std::string(peer.name) + "'s script ended with an error: " + finished.text);
     return std::stod(finished.text) * 1e-6;
 }
 
