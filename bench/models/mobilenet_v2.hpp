@@ -8,13 +8,6 @@
 
 namespace intq_bench {
 
-/// conv-bn-relu6 as slots 0, 1, 2.
-inline intq::nn::ModulePtr conv_bn_relu6(RandomLayers& random, intq::index_t in, intq::index_t out,
-                                         intq::index_t kernel, intq::index_t stride = 1, intq::index_t groups = 1) {
-    return std::make_shared<intq::nn::Sequential>(std::initializer_list<intq::nn::ModulePtr>{
-        random.conv(in, out, kernel, stride, groups), random.batch_norm(out), std::make_shared<intq::nn::ReLU6>()});
-}
-
 /// 1×1 to `in · expansion` channels, depthwise 3×3, 1×1 to `out` without an activation; with the input added where the
 /// shape stays.
 struct InvertedResidual : intq::nn::Cloneable<InvertedResidual> {
@@ -22,8 +15,8 @@ struct InvertedResidual : intq::nn::Cloneable<InvertedResidual> {
                      intq::index_t expansion) {
         const intq::index_t inner = in * expansion;
         auto layers = std::make_shared<intq::nn::Sequential>();
-        if (expansion != 1) layers->append(conv_bn_relu6(random, in, inner, 1));
-        layers->append(conv_bn_relu6(random, inner, inner, 3, stride, inner));
+        if (expansion != 1) layers->append(random.conv_bn_relu6(in, inner, 1));
+        layers->append(random.conv_bn_relu6(inner, inner, 3, stride, inner));
         layers->append(random.conv(inner, out, 1));
         layers->append(random.batch_norm(out));
         add_child("conv", layers);
@@ -42,7 +35,7 @@ struct MobileNetV2 : intq::nn::Cloneable<MobileNetV2> {
         RandomLayers random(seed);
         add_child("quant", std::make_shared<intq::nn::QuantStub>());
         auto features = std::make_shared<intq::nn::Sequential>();
-        features->append(conv_bn_relu6(random, 3, 32, 3, 2));
+        features->append(random.conv_bn_relu6(3, 32, 3, 2));
         intq::index_t in = 32;
         for (const Stage& stage : stages)
             for (int i = 0; i < stage.blocks; ++i) {
@@ -50,7 +43,7 @@ struct MobileNetV2 : intq::nn::Cloneable<MobileNetV2> {
                                                                     i == 0 ? stage.stride : 1, stage.expansion));
                 in = stage.outputs;
             }
-        features->append(conv_bn_relu6(random, in, 1280, 1));
+        features->append(random.conv_bn_relu6(in, 1280, 1));
         add_child("features", features);
         add_child("avgpool", std::make_shared<intq::nn::AdaptiveAvgPool2d>(intq::Size2d{1, 1}));
         add_child("flatten", std::make_shared<intq::nn::Flatten>());

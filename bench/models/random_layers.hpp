@@ -50,6 +50,13 @@ public:
         return layer;
     }
 
+    /// As slots 0, 1, 2.
+    intq::nn::ModulePtr conv_bn_relu6(intq::index_t in, intq::index_t out, intq::index_t kernel,
+                                      intq::index_t stride = 1, intq::index_t groups = 1) {
+        return std::make_shared<intq::nn::Sequential>(std::initializer_list<intq::nn::ModulePtr>{
+            conv(in, out, kernel, stride, groups), batch_norm(out), std::make_shared<intq::nn::ReLU6>()});
+    }
+
     intq::nn::ModulePtr linear(intq::index_t in, intq::index_t out) {
         auto layer = std::make_shared<intq::nn::Linear>(intq::nn::LinearOptions{in, out});
         layer->set_weight(normal(intq::Shape(out, in), 0.0, std::sqrt(1.0 / static_cast<double>(in))));

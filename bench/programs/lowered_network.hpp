@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A network of bench/models as the library's own workflow lowers it, in memory that runs reuse.
+// A network as the library's own workflow lowers it, in memory that runs reuse.
 #ifndef INTQ_BENCH_PROGRAMS_LOWERED_NETWORK_HPP
 #define INTQ_BENCH_PROGRAMS_LOWERED_NETWORK_HPP
 
@@ -19,10 +19,12 @@ namespace intq_bench {
 
 class LoweredNetwork {
 public:
-    /// Fuses, calibrates on one random image of (3, 224, 224), converts to int8 and lowers, with all channels, which
-    /// peers compute too.
-    LoweredNetwork(std::string name, const intq::nn::Module& model, const intq::kernels::KernelTable& table)
-        : name_(std::move(name)), image_(RandomLayers(1).normal(intq::Shape(1, 3, 224, 224), 0.0, 1.0)) {
+    /// Fuses, calibrates on one random image, converts to int8 and lowers, with all channels, which peers compute too.
+    ///
+    /// @param image  the image's shape
+    LoweredNetwork(std::string name, const intq::nn::Module& model, const intq::Shape& image,
+                   const intq::kernels::KernelTable& table)
+        : name_(std::move(name)), image_(RandomLayers(1).normal(image, 0.0, 1.0)) {
         using namespace intq::quantization;
         const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table.policy());
         calibrate(*prepared, image_, 1);

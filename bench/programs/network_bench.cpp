@@ -12,10 +12,9 @@
 
 #include "intq/io/text_table.hpp"
 #include "intq/tensor/thread_pool.hpp"
-#include "models/mobilenet_v2.hpp"
-#include "models/resnet18.hpp"
 #include "peers/peer.hpp"
 #include "programs/lowered_network.hpp"
+#include "programs/network_models.hpp"
 #include "programs/network_table.hpp"
 #include "programs/peer_child.hpp"
 #include "support/benchmarks.hpp"
@@ -91,8 +90,8 @@ void print_instructions(const LoweredNetwork& network, intq::ThreadPool* pool, i
 // --- networks --------------------------------------------------------------------------------------------------------
 
 /// The logits must be those of scalar kernels, on two threads too.
-void require_conformance(const LoweredNetwork& network, const intq::nn::Module& model, intq::ThreadPool* pool) {
-    const LoweredNetwork reference(network.name(), model, scalar_network_table());
+void require_conformance(const LoweredNetwork& network, const FloatNetwork& made, intq::ThreadPool* pool) {
+    const LoweredNetwork reference(network.name(), *made.model, made.image, scalar_network_table());
     reference.run(intq::serial);
     network.run(intq::serial);
     if (network.output() != reference.output())
@@ -108,9 +107,9 @@ void require_conformance(const LoweredNetwork& network, const intq::nn::Module& 
 class NamedNetwork {
 public:
     /// @param pool  on which its bytes must be those of one thread; may be null
-    NamedNetwork(std::string name, std::unique_ptr<intq::nn::Module> (*make)(), intq::ThreadPool* pool)
-        : name_(std::move(name)), make_(make), pool_(pool) {}
+    NamedNetwork(NetworkModel model, intq::ThreadPool* pool) : model_(std::move(model)), pool_(pool) {}
 
+    bool is_large() const { return model_.is_large; }
     Row row() const {
         Row row;
         row.group = "networks";
@@ -119,26 +118,23 @@ public:
         row.granularity = "per_channel";
         row.target = network_table().policy().name;
         row.backend = network_table().backend;
-        row.layer = name_;
+        row.layer = model_.name;
         return row;
     }
     const LoweredNetwork& lowered() {
         if (!network_) {
-            const std::unique_ptr<intq::nn::Module> model = make_();
-            network_.emplace(name_, *model, network_table());
-            require_conformance(*network_, *model, pool_);
+            const FloatNetwork made = model_.make();
+            network_.emplace(model_.name, *made.model, made.image, network_table());
+            require_conformance(*network_, made, pool_);
         }
         return *network_;
     }
 
 private:
-    std::string name_;
-    std::unique_ptr<intq::nn::Module> (*make_)();
+    NetworkModel model_;
     intq::ThreadPool* pool_;
     std::optional<LoweredNetwork> network_;
 };
-
-template <class Model> std::unique_ptr<intq::nn::Module> make_model() { return std::make_unique<Model>(); }
 
 /// A peer of a child process with one type of activations, over the rounds.
 struct ChildTimes {
@@ -296,14 +292,14 @@ int run(const Arguments& arguments) {
     if (std::thread::hardware_concurrency() >= 2) threads.emplace(2);
     intq::ThreadPool* const pool = threads ? &*threads : nullptr;
     std::deque<NamedNetwork> networks;
-    networks.emplace_back("resnet18", make_model<ResNet18>, pool);
-    networks.emplace_back("mobilenet_v2", make_model<MobileNetV2>, pool);
+    for (const NetworkModel& model : network_models()) networks.emplace_back(model, pool);
 
     // Two threads first, before a peer has started threads of its own.
     Benchmarks benchmarks(arguments);
     Results results;
     if (pool != nullptr)
-        for (NamedNetwork& network : networks) add_threads(benchmarks, network, *pool, arguments, results.rows);
+        for (NamedNetwork& network : networks)
+            if (network.is_large()) add_threads(benchmarks, network, *pool, arguments, results.rows);
     for (NamedNetwork& network : networks) add_one_thread(benchmarks, network, arguments, results.rows);
     if (benchmarks.size() == 0) return report_nothing_chosen(arguments, {backend});
     if (arguments.only_lists()) return benchmarks.run(), 0;
@@ -328,6 +324,8 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    return intq_bench::run_bench(argc, argv, "Measures whole networks: ResNet-18 and MobileNetV2, one image at a time.",
-                                 run);
+    return intq_bench::run_bench(
+        argc, argv,
+        "Measures whole networks, one image at a time: ResNet-18 and 50, MobileNetV1 and V2, DS-CNN and ResNet-8.",
+        run);
 }

@@ -20,7 +20,7 @@
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/tensor/npy.hpp"
 #include "models/mobilenet_v2.hpp"
-#include "models/resnet18.hpp"
+#include "models/resnet.hpp"
 #include "support/catch.hpp"
 
 using namespace intq;

@@ -12,7 +12,7 @@
 #include "intq/tensor/thread_pool.hpp"
 #include "kernels/tables/tables.hpp"
 #include "models/mobilenet_v2.hpp"
-#include "models/resnet18.hpp"
+#include "models/resnet.hpp"
 #include "quantization/convert/oracle_program.hpp"
 #include "support/catch.hpp"
 
@@ -28,7 +28,7 @@ struct SmallNetwork : nn::Cloneable<SmallNetwork> {
     SmallNetwork() {
         RandomLayers random(5);
         add_child("quant", std::make_shared<nn::QuantStub>());
-        add_child("stem", intq_bench::conv_bn_relu6(random, 3, 9, 7, 2));
+        add_child("stem", random.conv_bn_relu6(3, 9, 7, 2));
         add_child("maxpool", std::make_shared<nn::MaxPool2d>(nn::square_window(3, 2, 1)));
         add_child("same", std::make_shared<intq_bench::BasicBlock>(random, 9, 9, 1));
         add_child("halved", std::make_shared<intq_bench::BasicBlock>(random, 9, 20, 2));
