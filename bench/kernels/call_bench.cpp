@@ -97,7 +97,7 @@ void add(Benchmarks& benchmarks, const Size& size, const Arguments& arguments, s
 }
 
 int run(const Arguments& arguments) {
-    if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
+    if (arguments.check || arguments.record) return nothing_chosen;  // it has no recorded ratios
     const std::string backend = Backend::name;
     if (!is_chosen(arguments.backends, {backend}, backend)) return report_nothing_chosen(arguments, {backend});
     Benchmarks benchmarks(arguments);

@@ -318,7 +318,7 @@ std::vector<std::string> add_backends(intq::simd::BackendList<First, Rest...>, c
 }
 
 int run(const Arguments& arguments) {
-    if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
+    if (arguments.check || arguments.record) return nothing_chosen;  // it has no recorded ratios
     if (!arguments.peer_isa.empty()) limit_onednn(arguments.peer_isa);
     Benchmarks benchmarks(arguments);
     Bench bench(arguments, benchmarks);

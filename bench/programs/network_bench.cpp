@@ -282,8 +282,21 @@ void print_parts(std::deque<NamedNetwork>& networks, intq::ThreadPool* pool, con
             print_instructions(network.lowered(), pool, 50);
 }
 
+/// Lowers each network, which throws where its bytes differ; nothing is measured.
+int check_conformance(std::deque<NamedNetwork>& networks, const Arguments& arguments) {
+    int checked = 0;
+    for (NamedNetwork& network : networks) {
+        const std::string label = network.row().label();
+        if (!arguments.matches(label)) continue;
+        network.lowered();
+        fmt::print("{}: the bytes of scalar\n", label);
+        ++checked;
+    }
+    return checked > 0 ? 0 : report_nothing_chosen(arguments, {network_table().backend});
+}
+
 int run(const Arguments& arguments) {
-    if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
+    if (arguments.record) return nothing_chosen;  // it has no recorded ratios
     const std::string backend = network_table().backend;
     if (!is_chosen(arguments.backends, {backend}, backend)) return report_nothing_chosen(arguments, {backend});
     if (!arguments.peer_isa.empty()) limit_onednn(arguments.peer_isa);
@@ -293,6 +306,8 @@ int run(const Arguments& arguments) {
     intq::ThreadPool* const pool = threads ? &*threads : nullptr;
     std::deque<NamedNetwork> networks;
     for (const NetworkModel& model : network_models()) networks.emplace_back(model, pool);
+
+    if (arguments.check) return check_conformance(networks, arguments);
 
     // Two threads first, before a peer has started threads of its own.
     Benchmarks benchmarks(arguments);

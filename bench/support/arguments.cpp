@@ -79,7 +79,7 @@ void add_options(CLI::App& app, Arguments& a) {
     app.add_flag("--quick", a.quick, "Short samples, and list.txt alone: for a look, not for a table");
     app.add_flag("--check", a.check,
                  "Measure only what bench/recorded_ratios.txt names, and fail where a ratio to the peak fell by more "
-                 "than 10 %");
+                 "than 10 %; of whole networks, fail where the bytes are not those of scalar");
     app.add_flag("--record", a.record,
                  "Write the ratios that --check compares, the best of three measurements, to bench/recorded_ratios.txt")
         ->excludes("--check");

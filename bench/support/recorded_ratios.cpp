@@ -85,7 +85,7 @@ int check_recorded_ratios(const std::string& path, const std::string& cpu,
     std::erase_if(ratios, [&](const RecordedRatio& ratio) { return ratio.cpu != cpu; });
     if (ratios.empty()) {
         fmt::print("{} has no line for {}; ./dev bench --record writes them\n", path, cpu);
-        return 1;
+        return nothing_recorded;
     }
     std::map<std::string, double> best;
     std::vector<RecordedRatio> open = ratios;

@@ -21,11 +21,14 @@ struct RecordedRatio {
 /// What a ratio may lose before the check fails.
 inline constexpr double allowed_drop = 0.10;
 
+/// What a check ends with where the file has no line for the CPU.
+inline constexpr int nothing_recorded = 4;
+
 /// Measures the rows that the file names for this CPU, and prints each beside its record. A row that fell is measured
 /// twice more and the best counts, because a neighbour on the machine can only lower it.
 ///
 /// @param measure  the rows whose labels a regular expression matches whole
-/// @return 0; 1 where a ratio fell by more than allowed_drop, a named row is gone, or nothing is recorded for the CPU
+/// @return 0; 1 where a ratio fell by more than allowed_drop, or a named row is gone; nothing_recorded
 int check_recorded_ratios(const std::string& path, const std::string& cpu,
                           const std::function<std::vector<Row>(const std::string& filter)>& measure);
 
