@@ -54,7 +54,9 @@ void add_rows_by(const PoolCall& call, const PoolSums& part) INTQ_NOEXCEPT {
     const auto window = Average::window(call.window->kernel.height * call.window->kernel.width, *call.average);
     auto* const y = static_cast<std::byte*>(call.y);
     for_each_vector<L>(call.channels, [&](index_t c, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-        alignas(buffer_alignment) Code codes[array_size(L::width())];
+        // Of a register, also where the vectors are narrower: g++ 12 takes all that a partial store can write for
+        // written.
+        alignas(buffer_alignment) Code codes[array_size(L::width() > 1 && L::width() < 16 ? 16 : L::width())];
         store_codes<L>(codes, average.code(load_codes<L>(part.sums + c, lanes), window), lanes);
         std::memcpy(y + c * static_cast<index_t>(sizeof(Code)), codes, static_cast<std::size_t>(lanes) * sizeof(Code));
     });
