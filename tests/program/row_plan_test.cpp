@@ -94,7 +94,7 @@ TEST_CASE("For speed, rings stay in half of a cache, and the bytes are those of 
                     const auto& of = rows->program().instructions[static_cast<std::size_t>(i)];
                     const auto& y = rows->program().tensor(of.output);
                     if (y.ring > 0) held += y.ring * y.elements_per_row() * size_of(y.dtype);
-                    steps += (runtime::height_of(rows->program(), of) + of.rows - 1) / of.rows;
+                    steps += runtime::steps_of(rows->program(), of);
                 }
                 CHECK(held <= cache / 2);
             }

@@ -57,9 +57,9 @@ INTQ_INLINE std::vector<RowSummary> row_summaries(const runtime::Program& progra
             const runtime::ProgramTensor& y = program.tensor(instruction.output);
             summary.least_rows = (std::min)(summary.least_rows, index_t{instruction.rows});
             summary.most_rows = (std::max)(summary.most_rows, index_t{instruction.rows});
-            summary.steps += (runtime::height_of(program, instruction) + instruction.rows - 1) / instruction.rows;
+            summary.steps += runtime::steps_of(program, instruction);
             if (y.ring <= 0) continue;
-            summary.rings += y.ring * y.elements_per_row() * size_of(y.dtype);
+            summary.rings += y.arena_bytes();
             summary.whole += y.elements_per_image() * size_of(y.dtype);
         }
         groups.push_back(summary);

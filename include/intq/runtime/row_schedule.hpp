@@ -60,6 +60,11 @@ inline index_t height_of(const Program& program, const Instruction& instruction)
     return (y.holds_sums() ? program.tensor(program.operands_of(instruction)[0]) : y).shape[2];
 }
 
+/// Calls in which an instruction of a group makes them, for one image.
+inline index_t steps_of(const Program& program, const Instruction& instruction) noexcept {
+    return (height_of(program, instruction) + instruction.rows - 1) / instruction.rows;
+}
+
 /// The rows of an operand that is read row for row; all of one with one row.
 inline RowRange same_rows(const kernels::OperatorCall& call, index_t operand, RowRange rows) noexcept {
     return call.x(operand).shape[2] == 1 ? RowRange{0, 1} : rows;

@@ -184,7 +184,7 @@ INTQ_INLINE RowCost RowCosts::cost(const runtime::RowGroup& group, std::span<con
         const runtime::RowNeeds& of = needs[needs.size() - static_cast<std::size_t>(group.last() - i + 1)];
         const runtime::ProgramTensor& y = program_.tensor(instruction.output);
         workspace = (std::max)(workspace, of.workspace);
-        cost.steps += (height(i) + instruction.rows - 1) / instruction.rows;
+        cost.steps += runtime::steps_of(program_, instruction);
         if (cache_ > 0) {
             weights += weights_[static_cast<std::size_t>(i)];
             whole += whole_bytes(instruction, group);
