@@ -34,6 +34,32 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     static constexpr int max_rows(int panel_vectors) noexcept { return Tile::max_rows(panel_vectors); }
     static constexpr int most_rows = Tile::max_rows(Tile::narrowest);
 
+    /// How far the weights of the next panel were asked for: while the tiles of a panel are summed, each step of a
+    /// whole tile asks for a line of the next. A layer's weights often lie beyond the second cache, and the prefetch of
+    /// the machine ends at each page.
+    class NextPanel {
+    public:
+        NextPanel() = default;
+        /// @param panel     the weights of the panel in use, behind which the next one lies
+        /// @param is_there  whether there is a next one
+        NextPanel(const Weight* panel, index_t bytes, bool is_there) noexcept
+            : panel_(reinterpret_cast<std::uintptr_t>(panel)),
+              at_(panel_ + static_cast<std::uintptr_t>(bytes)),
+              end_(is_there ? at_ + static_cast<std::uintptr_t>(bytes) : 0) {}
+
+        /// Where the next tile begins to ask. Once all is asked for it is the panel in use, which is near.
+        INTQ_ALWAYS_INLINE std::uintptr_t begin() const noexcept { return at_ < end_ ? at_ : panel_; }
+        INTQ_ALWAYS_INLINE void end(std::uintptr_t at) noexcept {
+            if (at_ < end_) at_ = at;
+        }
+
+    private:
+        std::uintptr_t panel_ = 0, at_ = 0, end_ = 0;
+    };
+    struct NoNextPanel {};
+    static constexpr bool asks_for_next_panel = requires { Tile::asks_for_next_panel; };
+    using Next = std::conditional_t<asks_for_next_panel, NextPanel, NoNextPanel>;
+
     /// Shared by all tiles of one panel and block of rows: read from the packed layer once.
     struct Panel {
         const Source& source;
@@ -53,6 +79,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         index_t channel;      // the first output channel, among the padded ones
         index_t offset;       // and in an output pixel
         index_t count;        // output channels: the rest of the panel is padding
+        [[no_unique_address]] mutable Next next;
 
         Panel(const PackedConv2d& packed, const Source& rows, index_t group, index_t index) noexcept
             : source(rows),
@@ -75,6 +102,9 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
                       index * packed.panel_size();
             bias = static_cast<const Acc*>(packed.bias) + channel;
+            if constexpr (asks_for_next_panel)
+                next = NextPanel(weights, packed.panel_size() * static_cast<index_t>(sizeof(Weight)),
+                                 packed.group_stride - first > columns);
             padding = packed.tap_bias == nullptr ? nullptr : static_cast<const Acc*>(packed.tap_bias) + channel;
             kernel_rows = packed.window.kernel.height;
             is_point = packed.taps() == 1 && !detail::pads(packed.window);
@@ -127,17 +157,22 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         registers.start(panel.is_padded() ? first_sums(panel, padded) : panel.bias);
         // One loop: g++ keeps the sums of a tile in registers over one loop of taps, and not over two.
         Taps taps(panel);
+        Asking<Vectors> asking(panel.next);
         index_t at = 0;
         for (index_t left = taps.count; left > 0; at += taps.advance()) {
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) x[r] = start[r] + at;
             const Weight* w = taps.weights;
-            for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) {
+                asking.step();
+                registers.step(x, k, w);
+            }
             if constexpr (!is_always_staged)
                 if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
             if (--left == 0) break;
         }
+        asking.end(panel.next);
         finish(registers);
     }
 
@@ -195,25 +230,55 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     };
 
     /// Sums of the first `Rows` of them in registers, and then finish(registers). Nothing is looked up.
+    ///
+    /// @param next  of the panel; a copy of it, which no store can change
     template <int Rows, int Vectors, class Finish>
-    static INTQ_ALWAYS_INLINE void compute_spaced(const SpacedRows& spaced, Finish&& finish) noexcept {
+    static INTQ_ALWAYS_INLINE void compute_spaced(const SpacedRows& spaced, Next& next, Finish&& finish) noexcept {
         constexpr index_t step = step_weights<Vectors>;
         typename Tile::template Registers<Rows, Vectors> registers;
         registers.start(spaced.bias);
         Taps taps = spaced.taps;
+        Asking<Vectors> asking(next);
         const Activation* first = spaced.x;
         for (index_t left = taps.count;; first += taps.advance()) {
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.step;
             const Weight* w = taps.weights;
-            for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) {
+                asking.step();
+                registers.step(x, k, w);
+            }
             if (--left == 0) break;
         }
+        asking.end(next);
         finish(registers);
     }
 
 private:
+    /// A tile's part of NextPanel. Only a whole panel has a next one, and in the loop of a narrow tile the address
+    /// would find no register.
+    template <int Vectors> class Asking {
+        static constexpr bool asks = asks_for_next_panel && Vectors == Tile::vectors;
+
+    public:
+        explicit INTQ_ALWAYS_INLINE Asking(const Next& next) noexcept {
+            if constexpr (asks) at_ = next.begin();
+        }
+        INTQ_ALWAYS_INLINE void step() noexcept {
+            if constexpr (asks) {
+                simd::prefetch_for_reading(at_);
+                at_ += buffer_alignment;
+            }
+        }
+        INTQ_ALWAYS_INLINE void end(Next& next) const noexcept {
+            if constexpr (asks) next.end(at_);
+        }
+
+    private:
+        std::uintptr_t at_ = 0;
+    };
+
     /// Weights that a step reads.
     template <int Vectors> static constexpr index_t step_weights = Vectors* L::width() * Tile::depth* Tile::planes;
     /// Each number of rows up to this one has its own code. Above it, only the largest tile that fits does. A layer

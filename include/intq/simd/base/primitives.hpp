@@ -87,6 +87,16 @@ INTQ_ALWAYS_INLINE void prefetch(const void* address) noexcept {
 #endif
 }
 
+/// Asks for a line of memory that will be read from the second cache; says nothing to the compiler. A line that does
+/// not exist is no fault.
+INTQ_ALWAYS_INLINE void prefetch_for_reading(std::uintptr_t address) noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    __builtin_prefetch(reinterpret_cast<const void*>(address), 0, 2);
+#else
+    static_cast<void>(address);
+#endif
+}
+
 /// a; held in a register where the lanes can.
 template <class L> INTQ_ALWAYS_INLINE constexpr typename L::f32 hold(typename L::f32 a) {
     if constexpr (requires { L::hold(a); }) {

@@ -28,6 +28,7 @@ template <class Dot> struct GroupTile {
     static constexpr index_t depth = 4 / static_cast<index_t>(sizeof(activation));
     static constexpr index_t columns = vectors * L::width();
     using shared = GroupTile;
+    static constexpr bool asks_for_next_panel = true;
     static constexpr int max_rows(int panel_vectors) noexcept { return Dot::max_rows(panel_vectors); }
 
     template <int Rows, int Vectors> struct Registers {
