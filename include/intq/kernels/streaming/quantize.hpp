@@ -100,14 +100,25 @@ inline constexpr bool has_quantize_loop = std::is_same_v<Code, std::int8_t>&& Ru
     L::template quantize_codes<simd::Saturation::any>(run);
 };
 
+/// Whether three planes of this code are quantized together.
+template <class L, class Rule, class Code>
+inline constexpr bool quantizes_triples = has_quantize_loop<L, Rule, Code> ||
+                                          (std::is_same_v<Code, std::int8_t> && requires(typename L::i32 x) {
+                                              L::store_triples(static_cast<std::int8_t*>(nullptr), x);
+                                          });
+
 template <class L, class Rule, class Code> struct QuantizeOp {
     const QParams& qparams;
 
-    /// Three planes as pixels, by the loop of the lanes; false where they have none for these parameters.
+    /// Three planes as pixels; false where these parameters need the general form.
     bool run_three(index_t plane, index_t count, const float* x, Code* out) const {
-        if constexpr (has_quantize_loop<L, Rule, Code>) {
+        if (qparams.is_per_channel()) return false;
+        if constexpr (!has_quantize_loop<L, Rule, Code>) {
+            run_triples(quantizer_of<L, Rule>(qparams, 0), plane, count, x, out);
+            return true;
+        } else {
             const auto quantizer = quantizer_of<L, Rule>(qparams, 0);
-            if (qparams.is_per_channel() || !takes_loop(quantizer) || !has_all_codes()) return false;
+            if (!takes_loop(quantizer) || !has_all_codes()) return false;
             const index_t groups = (count - 1) / 4;  // the loop writes a byte more
             if (groups > 0)
                 L::quantize_three({{x, x + plane, x + 2 * plane},
@@ -122,7 +133,6 @@ template <class L, class Rule, class Code> struct QuantizeOp {
                     out[3 * i + c] = static_cast<Code>(quantizer.quantize(x[c * plane + i]));
             return true;
         }
-        return false;
     }
 
     INTQ_OUT_OF_LINE void run(index_t channel, index_t count, const float* x, Code* out) const {
@@ -175,6 +185,27 @@ template <class L, class Rule, class Code> struct QuantizeOp {
     }
 
 private:
+    /// A pixel's codes are the low bytes of a lane.
+    static void run_triples(const arith::LaneQuantizer<L, Rule>& quantizer, index_t plane, index_t count,
+                            const float* x, Code* out) {
+        constexpr index_t width = L::width();
+        const auto byte = L::set(std::int32_t{255});
+        const auto eight = L::set(std::int32_t{8}), sixteen = L::set(std::int32_t{16});
+        const auto pixels = [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            const auto code = [&](index_t c) INTQ_ALWAYS_INLINE_LAMBDA {
+                return quantizer.quantize(load_floats<L>(x + c * plane + i, lanes));
+            };
+            const auto low = L::add(L::bit_and(code(0), byte), L::shift_left(L::bit_and(code(1), byte), eight));
+            return L::add(low, L::shift_left(code(2), sixteen));
+        };
+        index_t i = 0;
+        for (; i + width <= count; i += width) L::store_triples(out + 3 * i, pixels(i, width));
+        if (i == count) return;
+        Code last[array_size(3 * width)];
+        L::store_triples(last, pixels(i, count - i));
+        for (index_t k = 0; k < 3 * (count - i); ++k) out[3 * i + k] = last[k];
+    }
+
     bool has_all_codes() const noexcept { return qparams.quant_min() == INT8_MIN && qparams.quant_max() == INT8_MAX; }
     /// Whether the loop of the lanes gives the same codes. It differs from quantize() in two ways, and these are the
     /// bounds within which neither is seen.

@@ -99,7 +99,7 @@ INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t ch
             const float* const from = x + image * channels * plane;
             Code* const to = out + (image * pixels + first) * channels;
             if (channels == 1) return op.run(0, count, from + first, to);
-            if constexpr (!INTQ_SMALL && detail::has_quantize_loop<L, decltype(fixed), Code>)
+            if constexpr (!INTQ_SMALL && detail::quantizes_triples<L, decltype(fixed), Code>)
                 if (channels == 3 && op.run_three(plane, count, from + first, to)) return;
             if constexpr (!INTQ_SMALL && std::is_same_v<Code, std::int8_t> &&
                           std::endian::native == std::endian::little)

@@ -26,10 +26,16 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         the same of two or four rows: to[r][i] for i < count, from the vectors r · 4 / Rows and following
 //     CodeQuad(…).store_runs(to, a, b, c, d, count)
 //         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
+//     CodeQuad(…).store_pair(low, high, a, b, c, d, count)
+//         of such a block, its first half to low and its second to high, `count` codes each
+//     quarters<v>(i32 a, i32 b) -> i32
+//         quarter v of a, of b, of a and of b: what store_pair takes as vector v
 //     CodeQuad(…).store_rounded(int8* to, f32 a, b, c, d)
 //         to[i] = clamp(round_half_even(x) + zero_point, quant_min, quant_max) of four whole vectors in turn; NaN is 0
 //     flip_top_bits(const uint8* from, uint8* to, size)
 //         to[i] = from[i] ^ 0x80 for i < size
+//     store_triples(int8* to, i32 x)
+//         to[3·i + c] = byte c of x[i] for c < 3, the lowest first: whole vectors, and 3·width() bytes
 //     ByteSums().add(const int8* from),  ByteSums().vector<0 … 3>() -> i32
 //         4·width() sums, at first 0, of the codes added up to 256 times; four vectors of them in turn
 //     divide_half_away(i32 a, int32 n) -> i32

@@ -85,6 +85,14 @@ struct avx2_lanes {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                             _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
     }
+    static INTQ_ALWAYS_INLINE void store_triples(std::int8_t* to, i32 x) noexcept {
+        // Three bytes of four in each half of the register, then three quarters of it.
+        const __m256i bytes = _mm256_broadcastsi128_si256(_mm_setr_epi32(0x04020100, 0x09080605, 0x0e0d0c0a, -1));
+        const __m256i order = _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 7, 7);
+        const __m256i codes = _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(x.v, bytes), order);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(codes));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 16), _mm256_extracti128_si256(codes, 1));
+    }
     static INTQ_ALWAYS_INLINE void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) noexcept {
         add_half(sums, low_half(a), low_half(b), low_half(c), low_half(d));
         add_half(sums + 4, high_half(a), high_half(b), high_half(c), high_half(d));

@@ -85,6 +85,19 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE void store_four(std::int8_t* to, i32 a, i32 b, i32 c, i32 d) noexcept {
         _mm512_storeu_si512(to, pack(_mm512_packs_epi32(a.v, b.v), _mm512_packs_epi32(c.v, d.v)));
     }
+    /// In each half of the register quarter `Quarter` of a, then of b.
+    template <int Quarter> static INTQ_ALWAYS_INLINE i32 quarters(i32 a, i32 b) noexcept {
+        constexpr int q = 4 * Quarter;
+        const __m512i order = _mm512_setr_epi32(q, q + 1, q + 2, q + 3, q + 16, q + 17, q + 18, q + 19, q, q + 1, q + 2,
+                                                q + 3, q + 16, q + 17, q + 18, q + 19);
+        return {_mm512_permutex2var_epi32(a.v, order, b.v)};
+    }
+    static INTQ_ALWAYS_INLINE void store_triples(std::int8_t* to, i32 x) noexcept {
+        // Three bytes of four in each quarter of the register, then three quarters of it.
+        const __m512i bytes = _mm512_set4_epi32(-1, 0x0e0d0c0a, 0x09080605, 0x04020100);
+        const __m512i order = _mm512_setr_epi32(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 15, 15, 15, 15);
+        _mm512_mask_storeu_epi32(to, 0x0fff, _mm512_permutexvar_epi32(order, _mm512_shuffle_epi8(x.v, bytes)));
+    }
     static INTQ_ALWAYS_INLINE void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) noexcept {
         add_half(sums, low_half(a), low_half(b), low_half(c), low_half(d));
         add_half(sums + 8, high_half(a), high_half(b), high_half(c), high_half(d));

@@ -79,6 +79,12 @@ struct sse41_lanes {
     static INTQ_ALWAYS_INLINE void store_four(std::int8_t* to, i32 a, i32 b, i32 c, i32 d) noexcept {
         put(to, _mm_packs_epi16(_mm_packs_epi32(a.v, b.v), _mm_packs_epi32(c.v, d.v)));
     }
+    static INTQ_ALWAYS_INLINE void store_triples(std::int8_t* to, i32 x) noexcept {
+        const __m128i codes = _mm_shuffle_epi8(x.v, _mm_setr_epi32(0x04020100, 0x09080605, 0x0e0d0c0a, -1));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(to), codes);
+        const std::int32_t last = _mm_extract_epi32(codes, 2);
+        std::memcpy(to + 8, &last, sizeof last);
+    }
     static INTQ_ALWAYS_INLINE void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) noexcept {
         add_half(sums, a.v, b.v, c.v, d.v);
         add_half(sums + 2, upper(a), upper(b), upper(c), upper(d));
