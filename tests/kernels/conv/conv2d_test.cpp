@@ -70,6 +70,11 @@ std::vector<ConvShape> depthwise_shapes() {
         {1, 40, 5, 9, 40, 40, window({3, 3}, {1, 3}, {1, 1, 1, 1})},  // a stride that skips nothing
         {1, 66, 9, 4, 66, 66, window({7, 1}, {1, 1}, {3, 0, 3, 0})},  // two groups, one column
         {1, 33, 2, 9, 33, 33, window({1, 5}, {1, 4})},
+        {1, 64, 4, 9, 64, 64, window({3, 3}, {2, 2})},                  // an even number of pixels, none on padding
+        {1, 64, 5, 12, 64, 64, window({3, 3}, {2, 2})},                 // an odd one
+        {1, 32, 5, 7, 32, 32, window({3, 3}, {1, 1}, {1, 1, 1, 1})},    // half a block; the last pixel is alone
+        {2, 96, 6, 9, 96, 96, window({3, 3}, {2, 2}, {1, 1, 1, 1})},    // a block and half of one
+        {1, 24, 3, 133, 24, 24, window({3, 3}, {2, 2}, {0, 0, 1, 1})},  // less than half, in two chunks
     };
     shapes.insert(shapes.end(), windows.begin(), windows.end());
     return shapes;

@@ -5,6 +5,7 @@
 #define INTQ_KERNELS_CONV_DEPTHWISE_HPP
 
 #include "intq/kernels/conv/depthwise_line.hpp"
+#include "intq/kernels/conv/depthwise_pairs.hpp"
 #include "intq/kernels/conv/gemm.hpp"
 #include "intq/simd/tiles/depthwise_tile.hpp"
 
@@ -29,9 +30,6 @@ constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
     }
 }
 
-/// Output pixels whose sums wait for the epilogue together.
-inline constexpr index_t depthwise_chunk = 32;
-
 }  // namespace detail
 
 /// y[p][c] = epilogue(bias[c] + sum over taps of x[tap of p][c] · w[tap][c])
@@ -53,6 +51,7 @@ template <class Backend, class Policy, class X, class Weight, class Acc, class Y
         const ConvGeometry& geometry = *call.geometry;
         (*call.executor)(geometry.batch * geometry.out.height, [&](index_t line) {
             if constexpr (packing.columns > 0) {
+                [[maybe_unused]] const simd::NearestMode<L> mode;
                 run_blocks(call, line);
             } else {
                 constexpr index_t block = lane_vectors * L::width();
@@ -92,6 +91,13 @@ private:
         using Tile = simd::DepthwiseTile<Backend, X, Weight, Acc>;
         const PackedConv2d& packed = *call.packed;
         for (index_t c = 0; c < packed.out_channels;) {
+            if constexpr (!adds) {
+                using Pairs = detail::DepthwisePairs<Backend, Policy, X, Weight, Acc, Y>;
+                if constexpr (Pairs::exists) {
+                    const index_t left = packed.out_channels - c;
+                    if (Pairs::takes(call, left)) return Pairs::run(call, line_source(call, line, c), line, c, left);
+                }
+            }
             const DepthwiseBlock block = depthwise_block(packing, c, packed.out_channels);
             if (block.is_whole)
                 run_block<Tile::vectors>(call, line, c);
@@ -112,11 +118,10 @@ private:
         const index_t left = packed.out_channels - c, channels = left < width ? left : width;
         const typename Line::Block block{
             static_cast<const typename Tile::weight*>(packed.weights) + c * packed.depthwise_weights(),
-            static_cast<const Acc*>(packed.bias) + c, channels};
+            static_cast<const Acc*>(packed.bias) + c, channels, packed.input_zero_point};
         alignas(buffer_alignment) Acc sums[array_size(detail::depthwise_chunk * width)];
         const index_t out_width = geometry.out.width;
-        const index_t chunks = (out_width + detail::depthwise_chunk - 1) / detail::depthwise_chunk;
-        const index_t chunk = (out_width + chunks - 1) / chunks;
+        const index_t chunk = detail::chunk_of_line(out_width);
         for (index_t first = 0; first < out_width; first += chunk) {
             const index_t count = out_width - first < chunk ? out_width - first : chunk;
             Line::template run<Vectors>(source, block, first, count, sums);
@@ -124,45 +129,87 @@ private:
         }
     }
 
+    /// For use while run() holds the mode.
+    using NearestOut = Epilogue<simd::NearestLanes<L>, Policy, Y, Sumin>;
+
     template <int Vectors>
     static void store(const ConvCall& call, const Acc* sums, index_t pixel, index_t pixels, index_t c,
                       index_t channels) INTQ_NOEXCEPT {
+        const Store at{sums, pixel * call.packed->out_channels + c, pixels, c, channels};
+        if constexpr (Out::has_quads)
+            if (call.packed->scaled_is_small) return store_pixels<Vectors, NearestOut>(call, at);
+        store_pixels<Vectors, Out>(call, at);
+    }
+
+    /// Sums of consecutive pixels, and where their codes go.
+    struct Store {
+        const Acc* sums;
+        index_t first;  // element of y
+        index_t pixels;
+        index_t c, channels;  // the first one, and how many
+    };
+
+    template <int Vectors, class EpilogueType>
+    static INTQ_NEVER_INLINE void store_pixels(const ConvCall& call, const Store& at) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        const Out epilogue(packed);
-        typename Out::Channels parameters[array_size(Vectors)];
-        simd::unroll<Vectors>([&](auto v)
-                                  INTQ_ALWAYS_INLINE_LAMBDA { parameters[v] = epilogue.channels(c + v * L::width()); });
+        const EpilogueType epilogue(packed);
+        typename EpilogueType::Channels parameters[array_size(Vectors)];
+        simd::unroll<Vectors>(
+            [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { parameters[v] = epilogue.channels(at.c + v * L::width()); });
+        const index_t step = packed.out_channels, channels = at.channels;
+        constexpr index_t width = Vectors * L::width();
+        const Acc* sums = at.sums;
+        Y* y = static_cast<Y*>(call.y) + at.first;
+        const Sumin* e = static_cast<const Sumin*>(call.sumin) + (adds ? at.first : 0);
+        index_t i = 0;
+        if constexpr (constexpr int together = EpilogueType::template rows_together<Vectors>();
+                      EpilogueType::has_quads && Vectors == 1 && together > 1) {
+            index_t places[array_size(together)];
+            INTQ_UNROLL
+            for (int r = 0; r < together; ++r) places[r] = r * step;
+            for (; i + together <= at.pixels; i += together) {
+                epilogue.template store_rows<1>([&](int r, int)
+                                                    INTQ_ALWAYS_INLINE_LAMBDA { return Sum::load(sums + r * width); },
+                                                at.c, e, y, places, channels);
+                sums += together * width;
+                y += together * step;
+                e += adds ? together * step : 0;
+            }
+        }
+        for (; i < at.pixels; ++i, sums += width, y += step, e += adds ? step : 0)
+            store_pixel<Vectors>(epilogue, sums, parameters, e, y, channels);
+    }
+
+    template <int Vectors, class EpilogueType>
+    static INTQ_ALWAYS_INLINE void store_pixel(const EpilogueType& epilogue, const Acc* sums,
+                                               const typename EpilogueType::Channels* parameters, const Sumin* e, Y* y,
+                                               index_t channels) noexcept {
         constexpr bool in_order = Vectors == 1 || packing.run == packing.step;
         Sumin operand[adds && !in_order ? Vectors * L::width() : 1] = {};
-        for (index_t i = 0; i < pixels; ++i, sums += Vectors * L::width()) {
-            const index_t at = (pixel + i) * packed.out_channels + c;
-            Y* const y = static_cast<Y*>(call.y) + at;
-            const Sumin* e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
-            if constexpr (adds && !in_order) {
-                for_each_run(channels, [&](index_t from, index_t to, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
-                    for (index_t k = 0; k < count; ++k) operand[to + k] = e[from + k];
-                });
-                e = operand;
-            }
-            const auto sum = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return Sum::load(sums + v * L::width()); };
-            if constexpr (in_order)
-                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                    const index_t at_lane = v * L::width(), rest = channels - at_lane;
-                    epilogue.store(sum(v), parameters[v], e + (adds ? at_lane : 0), y + at_lane,
-                                   v + 1 < Vectors || rest >= L::width() ? L::width() : rest);
-                });
-            else if constexpr (Vectors == 4 && Out::has_quads && Out::has_run_quads)
-                epilogue.store_runs(sum, parameters, e, y, channels);
-            else
-                store_in_order<Vectors>(epilogue, sums, parameters, e, y, channels);
+        if constexpr (adds && !in_order) {
+            for_each_run(channels, [&](index_t from, index_t to, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
+                for (index_t k = 0; k < count; ++k) operand[to + k] = e[from + k];
+            });
+            e = operand;
         }
+        const auto sum = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return Sum::load(sums + v * L::width()); };
+        if constexpr (in_order)
+            simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                const index_t at_lane = v * L::width(), rest = channels - at_lane;
+                epilogue.store(sum(v), parameters[v], e + (adds ? at_lane : 0), y + at_lane,
+                               v + 1 < Vectors || rest >= L::width() ? L::width() : rest);
+            });
+        else if constexpr (Vectors == 4 && EpilogueType::has_quads && EpilogueType::has_run_quads)
+            epilogue.store_runs(sum, parameters, e, y, channels);
+        else
+            store_in_order<Vectors>(epilogue, sums, parameters, e, y, channels);
     }
 
     /// The codes of a whole block, brought back to the order of channels in memory.
-    template <int Vectors>
-    static INTQ_ALWAYS_INLINE void store_in_order(const Out& epilogue, const Acc* sums,
-                                                  const typename Out::Channels* parameters, const Sumin* e, Y* y,
-                                                  index_t channels) noexcept {
+    template <int Vectors, class EpilogueType>
+    static INTQ_ALWAYS_INLINE void store_in_order(const EpilogueType& epilogue, const Acc* sums,
+                                                  const typename EpilogueType::Channels* parameters, const Sumin* e,
+                                                  Y* y, index_t channels) noexcept {
         constexpr index_t width = L::width();
         alignas(buffer_alignment) Y codes[array_size(Vectors * width)];
         simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {

@@ -84,6 +84,13 @@ public:
           sumin_words_(packed.sumin_words),
           stride_(packed.padded_outputs()) {}
 
+    /// @param words  in place of the layer's: `stride` apart, from the first channel on
+    INTQ_ALWAYS_INLINE Epilogue(const PackedConv2d& packed, const std::int32_t* words, index_t stride) noexcept
+        : Epilogue(packed) {
+        words_ = words;
+        stride_ = stride;
+    }
+
     /// The parameters of the vector of channels that starts at padded channel `at`.
     struct Channels {
         typename Policy::template Channel<L> requantize;
@@ -116,6 +123,11 @@ public:
     /// Whether that is possible for vectors in the order of a whole depthwise block.
     static constexpr bool has_run_quads = requires(Quad quad, typename L::i32 v, std::int8_t* to) {
         quad.store_runs(to, v, v, v, v, index_t{});
+    };
+
+    /// And in the order of a block that two pixels fill.
+    static constexpr bool has_pair_quads = has_quads && requires(Quad quad, typename L::i32 v, std::int8_t* to) {
+        quad.store_pair(to, to, v, v, v, v, index_t{});
     };
 
     /// Rows of `Vectors` vectors that can be narrowed together.
@@ -176,6 +188,17 @@ public:
         };
         using std::integral_constant;
         quad_.store_runs(y, code(integral_constant<int, 0>{}), code(integral_constant<int, 1>{}),
+                         code(integral_constant<int, 2>{}), code(integral_constant<int, 3>{}), count);
+    }
+
+    /// The first `count` channels of either half of a block of four vectors: of two pixels. Without a fused add.
+    template <class Sum>
+    INTQ_ALWAYS_INLINE void store_pair(Sum&& sum, const Channels* channels, Y* low, Y* high,
+                                       index_t count) const noexcept {
+        const auto code = [&](auto v)
+                              INTQ_ALWAYS_INLINE_LAMBDA { return scaled(sum(v), channels[v], nullptr, L::width()); };
+        using std::integral_constant;
+        quad_.store_pair(low, high, code(integral_constant<int, 0>{}), code(integral_constant<int, 1>{}),
                          code(integral_constant<int, 2>{}), code(integral_constant<int, 3>{}), count);
     }
 

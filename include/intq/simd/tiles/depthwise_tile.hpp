@@ -11,13 +11,17 @@
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
+/// Two pixels, the first half and the second of a block.
+template <class T> struct PixelPair { const T *low, *high; };
+
 /// A DepthwiseTile over one instruction and one way to interleave rows.
 ///
 ///     lane of Dot::dot(acc, x, w) = acc + sum_{i < depth} x[i] · w[i],   depth = 4 / sizeof(weight)
 ///
 /// @tparam Dot   as GroupTile takes it
 /// @tparam Rows  has element, vectors, run, kept_weights,
-///               interleave<Vectors, Count>(rows, channels, Vector* groups), and zero_point(code), a group of it
+///               interleave<Vectors, Count>(rows, channels, Vector* groups), and zero_point(code), a group of it;
+///               with takes_pairs also interleave of PixelPair rows, each with `channels` channels
 template <class Dot, class Rows> struct GroupDepthwiseTile {
     using element = typename Rows::element;
     using weight = typename Dot::weight;
@@ -28,9 +32,11 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
     static constexpr index_t columns = vectors * L::width();
     static constexpr index_t run = Rows::run;
     static constexpr int kept_weights = Rows::kept_weights;
+    static constexpr bool takes_pairs = requires { Rows::takes_pairs; };
 
     template <int Vectors> struct Column {
-        template <int Count> INTQ_ALWAYS_INLINE void load(const element* const* rows, index_t channels) noexcept {
+        /// @param rows  pointers, or pairs of them where the rows take pairs
+        template <int Count, class Place> INTQ_ALWAYS_INLINE void load(const Place* rows, index_t channels) noexcept {
             Rows::template interleave<Vectors, Count>(rows, channels, group);
         }
         INTQ_ALWAYS_INLINE void fill(std::int32_t zero_point) noexcept {
@@ -45,6 +51,29 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
         INTQ_ALWAYS_INLINE void load(const weight* from) noexcept {
             INTQ_UNROLL
             for (int v = 0; v < Vectors; ++v) group[v] = Dot::load(from + v * L::width() * depth);
+        }
+        /// The weights of a group of bytes without its first `count`, then zeros. @pre the last one is zero
+        INTQ_ALWAYS_INLINE Weights bytes_from(int count) const noexcept {
+            Weights to;
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v)
+                to.group[v] = L::shift_right(typename L::i32{group[v]}, L::set(std::int32_t{8 * count})).v;
+            return to;
+        }
+        /// `count` zeros, then the first weights of each group.
+        INTQ_ALWAYS_INLINE Weights bytes_up(int count) const noexcept {
+            Weights to;
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v)
+                to.group[v] = L::shift_left(typename L::i32{group[v]}, L::set(std::int32_t{8 * count})).v;
+            return to;
+        }
+        /// Adds the groups of other.bytes_up(count). @pre they are zero here
+        INTQ_ALWAYS_INLINE void add_bytes(const Weights& other, int count) noexcept {
+            const Weights up = other.bytes_up(count);
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v)
+                group[v] = L::add(typename L::i32{group[v]}, typename L::i32{up.group[v]}).v;
         }
         Vector group[array_size(Vectors)];
     };

@@ -256,16 +256,33 @@ struct avx512_lanes {
 
         /// Packing collects the elements that unpacking dealt out.
         INTQ_ALWAYS_INLINE void store_runs(std::int8_t* to, i32 a, i32 b, i32 c, i32 d, index_t count) const noexcept {
-            const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(a.v, b.v), zero_point_);
-            const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(c.v, d.v), zero_point_);
-            const __m512i codes = clamp(_mm512_packs_epi16(low, high));
+            const __m512i codes = runs(a, b, c, d);
             if (count == 64)
                 _mm512_storeu_si512(to, codes);
             else
                 _mm512_mask_storeu_epi8(to, (std::uint64_t{1} << count) - 1, codes);
         }
 
+        INTQ_ALWAYS_INLINE void store_pair(std::int8_t* low, std::int8_t* high, i32 a, i32 b, i32 c, i32 d,
+                                           index_t count) const noexcept {
+            const __m512i codes = runs(a, b, c, d);
+            const __m256i halves[] = {_mm512_castsi512_si256(codes), _mm512_extracti64x4_epi64(codes, 1)};
+            std::int8_t* const to[] = {low, high};
+            const auto mask = static_cast<__mmask32>((std::uint64_t{1} << count) - 1);
+            INTQ_UNROLL
+            for (int i = 0; i < 2; ++i)
+                if (count == 32)
+                    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to[i]), halves[i]);
+                else
+                    _mm256_mask_storeu_epi8(to[i], mask, halves[i]);
+        }
+
     private:
+        INTQ_ALWAYS_INLINE __m512i runs(i32 a, i32 b, i32 c, i32 d) const noexcept {
+            const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(a.v, b.v), zero_point_);
+            const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(c.v, d.v), zero_point_);
+            return clamp(_mm512_packs_epi16(low, high));
+        }
         static INTQ_ALWAYS_INLINE __m512i convert(f32 a) noexcept { return _mm512_cvt_roundps_epi32(a.v, nearest); }
         static INTQ_ALWAYS_INLINE __m512i exact(f32 a) noexcept { return round_to_i32(replace_nan(a, set(0.0f))).v; }
         /// In each quarter of the register, four codes of a, of b, of c and of d, before the clamp.

@@ -61,20 +61,50 @@ struct VnniByteRows {
     }
     template <int Vectors, int Count>
     static INTQ_ALWAYS_INLINE void interleave(const std::int8_t* const* rows, index_t channels, __m512i* to) noexcept {
-        if constexpr (Vectors == 1)
+        if constexpr (Vectors == 1) {
             to[0] = transpose<Count>(rows, channels);
-        else
-            unpack<Count>(rows, channels, to);
+        } else {
+            const __mmask64 mask = ~std::uint64_t{0} >> (64 - channels);
+            unpack<Count>(
+                [&](int r) INTQ_ALWAYS_INLINE_LAMBDA {
+                    // A load with a mask is two instructions to the machine.
+                    if (channels >= 64) return offset_binary(_mm512_loadu_si512(rows[r]));
+                    return offset_binary(_mm512_maskz_loadu_epi8(mask, rows[r]));
+                },
+                to);
+        }
+    }
+    static constexpr bool takes_pairs = true;
+    template <int Vectors, int Count>
+    static INTQ_ALWAYS_INLINE void interleave(const PixelPair<std::int8_t>* rows, index_t channels,
+                                              __m512i* to) noexcept {
+        const auto mask = static_cast<__mmask32>(~std::uint32_t{0} >> (32 - channels));
+        const auto half = [&](const std::int8_t* from) INTQ_ALWAYS_INLINE_LAMBDA {
+            return channels >= 32 ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))
+                                  : _mm256_maskz_loadu_epi8(mask, from);
+        };
+        unpack<Count>(
+            [&](int r) INTQ_ALWAYS_INLINE_LAMBDA {
+                const __m512i low = _mm512_castsi256_si512(half(rows[r].low));
+                return offset_binary(_mm512_inserti64x4(low, half(rows[r].high), 1));
+            },
+            to);
     }
 
 private:
+    static INTQ_ALWAYS_INLINE __m512i offset_binary(__m512i codes) noexcept {
+#    if defined(__GNUC__) && !defined(__clang__)
+        // From memory: g++ 12 has no register for it, and makes it anew by shuffles, of which a line is full.
+        static constexpr std::int32_t top_bits = -0x7f7f7f80;
+        __m512i flipped;
+        asm("vpxord %2%{1to16%}, %1, %0" : "=v"(flipped) : "v"(codes), "m"(top_bits));
+        return flipped;
+#    else
+        return _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
+#    endif
+    }
     /// Bytes of two rows, then pairs of two pairs of rows, within each part of 128 bits.
-    template <int Count>
-    static INTQ_ALWAYS_INLINE void unpack(const std::int8_t* const* rows, index_t channels, __m512i* to) noexcept {
-        const __mmask64 mask = ~std::uint64_t{0} >> (64 - channels);
-        const auto row = [&](int r) INTQ_ALWAYS_INLINE_LAMBDA {
-            return _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, rows[r]), _mm512_set1_epi8(-128));
-        };
+    template <int Count, class Row> static INTQ_ALWAYS_INLINE void unpack(Row&& row, __m512i* to) noexcept {
         const __m512i a = row(0), b = Count > 1 ? row(1) : a;
         const __m512i ab_low = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b);
         __m512i cd_low = ab_low, cd_high = ab_high;
@@ -100,7 +130,7 @@ private:
         const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
         const __m512i bytes = _mm512_set4_epi32(0x0f0b0703, 0x0e0a0602, 0x0d090501, 0x0c080400);
         x = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(order, x), bytes);
-        return _mm512_xor_si512(x, _mm512_set1_epi8(-128));
+        return offset_binary(x);
     }
 };
 
