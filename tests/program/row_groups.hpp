@@ -32,7 +32,7 @@ struct RowGroupCount {
     int programs = 0, groups = 0, instructions = 0;
     int rings = 0, short_rings = 0;  // tensors; of fewer rows than the image
     int skips = 0;                   // rings that two instructions read
-    int sums = 0, strides = 0, pools = 0, cats = 0, planes = 0, given = 0;
+    int sums = 0, strides = 0, pools = 0, cats = 0, pads = 0, resizes = 0, slices = 0, planes = 0, given = 0;
     std::set<std::string> backends{}, targets{};
 };
 
@@ -198,6 +198,9 @@ inline void count_groups(const GroupedProgram& of, RowGroupCount& count) {
         count.strides += window != nullptr && window->stride.height > 1 && y.shape[2] > 1 ? 1 : 0;
         count.pools += window != nullptr && instruction.op != OpKind::conv2d && y.shape[2] > 1 ? 1 : 0;
         count.cats += instruction.op == OpKind::cat ? 1 : 0;
+        count.pads += instruction.op == OpKind::pad ? 1 : 0;
+        count.resizes += instruction.op == OpKind::interpolate ? 1 : 0;
+        count.slices += instruction.op == OpKind::slice ? 1 : 0;
         for (const std::int32_t x : program.operands_of(instruction))
             count.planes += program.tensor(x).layout == Layout::row_major ? 1 : 0;
         if (y.ring <= 0) continue;

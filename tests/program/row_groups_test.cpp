@@ -18,6 +18,9 @@ TEST_CASE("Random groups of random networks give the bytes of the whole program"
     CHECK(count.strides >= 200);
     CHECK(count.pools >= 60);
     CHECK(count.cats >= 150);
+    CHECK(count.pads >= 10);
+    CHECK(count.resizes >= 10);
+    CHECK(count.slices >= 10);
     CHECK(count.planes >= 40);
     CHECK(count.given >= 25);
     for (const char* backend : {"scalar", "dsp", "helium"}) CHECK(count.backends.contains(backend));

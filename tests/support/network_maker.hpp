@@ -135,12 +135,13 @@ public:
         y.is_vector = true;
         return push(plain(OpKind::flatten, {x}), y);
     }
-    /// Columns of an image from one on.
-    int columns(int x, index_t first, index_t count) {
+    /// Rows and columns of an image, from one of each on.
+    int slice(int x, index_t row, index_t column, Size2d size) {
         NetworkTensor y = at(x);
-        y.size.width = count;
+        y.size = size;
         NetworkLayer layer = plain(OpKind::slice, {x});
-        layer.window.padding.left = first;
+        layer.window.padding.top = row;
+        layer.window.padding.left = column;
         return push(layer, y);
     }
     int transpose(int x) {

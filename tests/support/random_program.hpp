@@ -115,7 +115,11 @@ private:
         const Size2d size = at(x).size;
         const bool is_large = size.height > limits_.largest_image || size.width > limits_.largest_image;
         if (kind < 73 || size == Size2d{1, 1}) return maker_.relu(x);  // of one pixel a move would copy all
-        if (kind < 75) return maker_.columns(x, dice_.between(0, size.width / 2), (size.width + 1) / 2);
+        if (kind < 75) {
+            const index_t first = dice_.between(0, size.width / 2);
+            return maker_.slice(x, (std::min)(first, size.height / 2), first,
+                                {(size.height + 1) / 2, (size.width + 1) / 2});
+        }
         if (kind < 76) return maker_.transpose(x);
         if (kind < 77) return maker_.repeat(maker_.max_pool(x, whole(x)), size);
         if (kind < 80) return maker_.requantize(x);

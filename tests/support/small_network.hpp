@@ -125,7 +125,7 @@ private:
         return added;
     }
 
-    /// Some columns of an image, its transpose, or a pixel that is repeated.
+    /// Some rows and columns of an image, its transpose, or a pixel that is repeated.
     std::int32_t add_move(const NetworkLayer& layer, const program::LayerName& name) {
         const NetworkTensor& x = network_.tensor(layer.inputs[0]);
         const NetworkTensor& y = network_.tensor(layer.output);
@@ -135,7 +135,8 @@ private:
         move.rank = 3;
         move.extents[0] = y.size.height, move.extents[1] = y.size.width, move.extents[2] = y.channels;
         move.steps[0] = is_transposed ? column : row, move.steps[1] = is_transposed ? row : column, move.steps[2] = 1;
-        move.offset = layer.op == OpKind::slice ? layer.window.padding.left * column : 0;
+        if (layer.op == OpKind::slice)
+            move.offset = layer.window.padding.top * row + layer.window.padding.left * column;
         const std::int32_t from = number(layer.inputs[0]);
         const kernels::ArenaTensor in = builder_.at(from);
         const std::int32_t to = builder_.tensor(

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_MOVE_HPP
 #define INTQ_KERNELS_OPERATORS_MOVE_HPP
 
+#include "intq/core/quotient.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {
@@ -45,8 +46,34 @@ inline Status check_move(const OperatorCall& call) noexcept {
 inline void run_move(const OperatorCall& call) INTQ_NOEXCEPT {
     const DType dtype = call.x().dtype;
     const auto& row = detail::find_row(call.table.move, [&](const MoveRow& r) { return r.dtype == dtype; });
-    row.run({&call.params_as<MoveParams>(), call.x_data(), call.y_data(), call.batch, call.x().elements_per_image(),
-             call.executor});
+    const auto run = [&](const MoveParams& move) INTQ_NOEXCEPT {
+        row.run({&move, call.x_data(), call.y_data(), call.batch, call.x().elements_per_image(), call.executor});
+    };
+    if (call.band == nullptr) return run(call.params_as<MoveParams>());
+    MoveParams part = call.params_as<MoveParams>();
+    const RowRange rows = call.band->rows;
+    const index_t of_row = quotient(part.extents[0], call.y().shape[2]);
+    part.extents[0] = of_row * rows.count();
+    part.offset += of_row * rows.first * part.steps[0] - call.band->operand_rows[0].first * call.x().elements_per_row();
+    run(part);
+}
+
+// --- slice: rows of an image from rows of another one ----------------------------------------------------------------
+
+/// Whether the outermost axis counts rows, or parts of them, downwards.
+inline bool slice_runs_by_rows(const OperatorCall& call) noexcept {
+    const auto& move = call.params_as<MoveParams>();
+    for (int axis = 0; axis < move.rank; ++axis)
+        if (move.extents[axis] > 1 && move.steps[axis] < 0) return false;
+    return move.extents[0] % call.y().shape[2] == 0;
+}
+inline RowRange rows_of_slice(const OperatorCall& call, index_t, RowRange rows) noexcept {
+    const auto& move = call.params_as<MoveParams>();
+    const index_t of_row = quotient(move.extents[0], call.y().shape[2]), row = call.x().elements_per_row();
+    const index_t first = move.offset + of_row * rows.first * move.steps[0];
+    index_t last = move.offset + (of_row * rows.last - 1) * move.steps[0];
+    for (int axis = 1; axis < move.rank; ++axis) last += (move.extents[axis] - 1) * move.steps[axis];
+    return {quotient(first, row), quotient(last, row) + 1};
 }
 
 // --- pad: params is a PadParams --------------------------------------------------------------------------------------
@@ -68,8 +95,27 @@ inline Status check_pad(const OperatorCall& call) noexcept {
 inline void run_pad(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& x = call.x();
     const auto& row = detail::find_row(call.table.pad, [&](const PadRow& r) { return r.dtype == x.dtype; });
-    row.run({&call.params_as<PadParams>(), call.x_data(), call.y_data(), call.batch, x.shape[1], image_of(x.shape).size,
-             call.executor});
+    PadCall run{&call.params_as<PadParams>(), call.x_data(), call.y_data(), call.batch, x.shape[1],
+                image_of(x.shape).size,       call.executor};
+    if (call.band != nullptr) {
+        run.first = call.band->rows.first;
+        run.rows = call.y_height();
+        run.in_first = call.band->operand_rows[0].first;
+    }
+    row.run(run);
+}
+
+/// The rows of the image that lie in some rows of the field; where none does, the next one, or the last one.
+inline RowRange rows_of_pad(const OperatorCall& call, index_t, RowRange rows) noexcept {
+    const auto& pad = call.params_as<PadParams>();
+    const index_t step = pad.step.height, height = call.x().shape[2];
+    const auto rows_before = [&](index_t row) {  // of the image, in the rows before this one of the field
+        const index_t below = row - pad.padding.top;
+        return below > 0 ? quotient_up(below, step) : index_t{0};
+    };
+    const index_t before = rows_before(rows.first), end = rows_before(rows.last);
+    const index_t first = before < height ? before : height - 1, last = end < height ? end : height;
+    return {first, last > first ? last : first + 1};
 }
 
 constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noexcept {
@@ -81,6 +127,8 @@ constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noex
             .check = &check_move,
             .run = &run_move,
             .has_kernel = &detail::has_dtype<&KernelTable::move>,
+            .runs_by_rows = op == OpKind::slice ? &slice_runs_by_rows : nullptr,
+            .rows_of_operand = op == OpKind::slice ? &rows_of_slice : nullptr,
             .params = param_struct<MoveParams>};
 }
 inline constexpr ProgramOperator slice_operator = move_operator(OpKind::slice);
@@ -94,6 +142,8 @@ inline constexpr ProgramOperator pad_operator{.op = OpKind::pad,
                                               .check = &check_pad,
                                               .run = &run_pad,
                                               .has_kernel = &detail::has_dtype<&KernelTable::pad>,
+                                              .runs_by_rows = &detail::always_by_rows,
+                                              .rows_of_operand = &rows_of_pad,
                                               .params = param_struct<PadParams>};
 
 }  // namespace operators

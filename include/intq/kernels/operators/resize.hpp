@@ -92,7 +92,27 @@ inline void run_interpolate(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& table = call.params_as<ResizeTable>();
     const auto& row =
         detail::find_row(call.table.interpolate, [&](const InterpolateRow& r) { return serves(r, table, x.dtype); });
-    row.run({&table, call.x_data(), call.y_data(), call.batch, x.shape[1], call.executor});
+    InterpolateCall run{&table, call.x_data(), call.y_data(), call.batch, x.shape[1], call.executor};
+    if (call.band != nullptr) {
+        run.first = call.band->rows.first;
+        run.rows = call.y_height();
+        run.in_first = call.band->operand_rows[0].first;
+    }
+    row.run(run);
+}
+
+/// Taps that go down the image, as every lowering writes them.
+inline bool interpolate_runs_by_rows(const OperatorCall& call) noexcept {
+    arith::ResizeTap before{};
+    for (const arith::ResizeTap& tap : call.params_as<ResizeTable>().rows) {
+        if (tap.second < tap.first || tap.first < before.first || tap.second < before.second) return false;
+        before = tap;
+    }
+    return true;
+}
+inline RowRange rows_of_interpolate(const OperatorCall& call, index_t, RowRange rows) noexcept {
+    const auto taps = call.params_as<ResizeTable>().rows;
+    return {taps[static_cast<std::size_t>(rows.first)].first, taps[static_cast<std::size_t>(rows.last - 1)].second + 1};
 }
 
 inline constexpr ProgramOperator interpolate_operator{.op = OpKind::interpolate,
@@ -101,6 +121,8 @@ inline constexpr ProgramOperator interpolate_operator{.op = OpKind::interpolate,
                                                       .check = &check_interpolate,
                                                       .run = &run_interpolate,
                                                       .has_kernel = &detail::has_dtype<&KernelTable::interpolate>,
+                                                      .runs_by_rows = &interpolate_runs_by_rows,
+                                                      .rows_of_operand = &rows_of_interpolate,
                                                       .params = param_struct<ResizeTable>};
 }  // namespace operators
 }  // namespace INTQ_ABI

@@ -55,13 +55,14 @@ template <class Code> void pad_codes(const PadCall& call) INTQ_NOEXCEPT {
     const Size2d out = padded_size(pad, call.in);
     const index_t pixel = call.channels, row_size = out.width * pixel;
     const auto fill = static_cast<Code>(pad.fill);
-    (*call.executor)(call.batch * out.height, [&](index_t row) {
+    const index_t rows = call.rows > 0 ? call.rows : out.height;
+    (*call.executor)(call.batch * rows, [&](index_t row) {
         Code* const to = static_cast<Code*>(call.y) + row * row_size;
         for (index_t k = 0; k < row_size; ++k) to[k] = fill;
-        const index_t at = row % out.height - pad.padding.top, i = at / pad.step.height;
+        const index_t at = call.first + row % rows - pad.padding.top, i = at / pad.step.height;
         if (at < 0 || at % pad.step.height != 0 || i >= call.in.height) return;
-        const Code* const from =
-            static_cast<const Code*>(call.x) + (row / out.height * call.in.height + i) * call.in.width * pixel;
+        const index_t in_row = row / rows * call.in.height + i - call.in_first;
+        const Code* const from = static_cast<const Code*>(call.x) + in_row * call.in.width * pixel;
         for (index_t j = 0; j < call.in.width; ++j) {
             const index_t column = j * pad.step.width + pad.padding.left;
             if (column >= 0 && column < out.width)

@@ -160,8 +160,12 @@ struct PadCall {
     void* y = nullptr;
     index_t batch = 0;
     index_t channels = 0;
-    Size2d in{0, 0};
+    Size2d in{0, 0};  // of an image
     const Executor* executor = nullptr;
+    // Of one image, where a run writes some rows alone:
+    index_t first = 0;     // the first of them
+    index_t rows = 0;      // how many; 0: all
+    index_t in_first = 0;  // the row of the input with which x begins
 };
 struct PadRow {
     DType dtype;

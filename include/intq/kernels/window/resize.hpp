@@ -76,11 +76,13 @@ void line_of_values(const std::int8_t* upper, const std::int8_t* lower, std::spa
 /// line(upper, lower, tap of the row, y) for each row of the outputs.
 template <class Code, class Line> void for_each_resized_row(const InterpolateCall& call, const Line& line) {
     const ResizeTable table = *call.table;
-    const auto height = static_cast<index_t>(table.rows.size()), width = static_cast<index_t>(table.columns.size());
+    const index_t rows = call.rows > 0 ? call.rows : static_cast<index_t>(table.rows.size());
+    const auto width = static_cast<index_t>(table.columns.size());
     const index_t row_size = table.in.width * call.channels;
-    (*call.executor)(call.batch * height, [&](index_t row) {
-        const arith::ResizeTap& vertical = table.rows[static_cast<std::size_t>(row % height)];
-        const Code* const image = static_cast<const Code*>(call.x) + row / height * table.in.height * row_size;
+    (*call.executor)(call.batch * rows, [&](index_t row) {
+        const arith::ResizeTap& vertical = table.rows[static_cast<std::size_t>(call.first + row % rows)];
+        const Code* const image =
+            static_cast<const Code*>(call.x) + (row / rows * table.in.height - call.in_first) * row_size;
         line(image + vertical.first * row_size, image + vertical.second * row_size, vertical,
              static_cast<Code*>(call.y) + row * width * call.channels);
     });

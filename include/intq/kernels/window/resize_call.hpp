@@ -121,6 +121,10 @@ struct InterpolateCall {
     index_t batch = 0;
     index_t channels = 0;
     const Executor* executor = nullptr;
+    // Of one image, where a run writes some rows alone:
+    index_t first = 0;     // the first of them
+    index_t rows = 0;      // how many; 0: all
+    index_t in_first = 0;  // the row of the input with which x begins
 };
 
 struct InterpolateRow {
