@@ -38,7 +38,8 @@ std::optional<double> limit_of_peak(const LayerShape& shape, intq::DType input, 
     if (shape.is_depthwise()) {
         const bool is_known = input == intq::DType::int8 && shape.window.kernel == intq::Size2d{3, 3};
         if (!is_known || loop.depth != 4 || loop.instructions != 1) return std::nullopt;
-        return 9.0 / 35.0;
+        const double unpacking = shape.window.stride.width == 1 ? 8.0 : 12.0;
+        return 9.0 / (12.0 + unpacking + 15.0);
     }
     const double epilogue = (input == intq::DType::float32 ? 2.0 : 3.75) / loop.instructions;
     const intq::Size2d out = shape.out();

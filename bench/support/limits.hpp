@@ -15,8 +15,9 @@ namespace intq_bench {
 /// Highest rate that a layer can reach, divided by the rate of the loop; nothing where no formula is known.
 ///
 ///     convolution, linear   nominal dots / (dots + e/i · vectors),  vectors = pixels · ceil(outputs / lanes)
-///     depthwise 3×3, int8   9 / 35 where a dot is one instruction of depth 4: 35 instructions for 9 · 64
-///                           multiplications, the vertical taps four at a time
+///     depthwise 3×3, int8   9 / (12 + u + 15) where a dot is one instruction of depth 4, for 9 · 64 multiplications:
+///                           12 dots, u = 8 instructions that interleave four rows of a column, and an epilogue of 15;
+///                           with stride 2 u = 12, because a pixel shares one column of three with the next
 ///
 /// A dot takes `i` instructions and adds `depth` products in each lane. The taps of one row of the window are
 /// contiguous, so a row takes ceil(taps · channels / depth) dots; taps on padding are skipped, but counted in the
