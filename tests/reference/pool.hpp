@@ -23,14 +23,14 @@ struct Pool2d {
 };
 
 /// The codes of one window, and how many of its cells lie in the padding.
-struct Window {
+struct PoolWindow {
     std::vector<std::int64_t> codes;
     std::int64_t padded = 0;
 };
 
-inline Window window_at(const Tensor& x, const Pool2d& p, std::int64_t n, std::int64_t c, std::int64_t row,
-                        std::int64_t column) {
-    Window result;
+inline PoolWindow window_at(const Tensor& x, const Pool2d& p, std::int64_t n, std::int64_t c, std::int64_t row,
+                            std::int64_t column) {
+    PoolWindow result;
     for (std::int64_t kh = 0; kh < p.kernel_h; ++kh)
         for (std::int64_t kw = 0; kw < p.kernel_w; ++kw) {
             const std::int64_t ih = row * p.stride_h - p.pad_top + kh * p.dilation_h;
@@ -61,7 +61,7 @@ inline Tensor max_pool(const Target& target, const Tensor& x, const QParams& q, 
         for (std::int64_t c = 0; c < y.c; ++c)
             for (std::int64_t row = 0; row < y.h; ++row)
                 for (std::int64_t column = 0; column < y.w; ++column) {
-                    const Window window = window_at(x, p, n, c, row, column);
+                    const PoolWindow window = window_at(x, p, n, c, row, column);
                     at(y, n, c, row, column) = *std::max_element(window.codes.begin(), window.codes.end());
                 }
     return y;
@@ -161,7 +161,7 @@ inline Tensor avg_pool(const Target& target, const Tensor& x, const QParams& in,
         for (std::int64_t c = 0; c < y.c; ++c)
             for (std::int64_t row = 0; row < y.h; ++row)
                 for (std::int64_t column = 0; column < y.w; ++column) {
-                    const Window window = window_at(x, p, n, c, row, column);
+                    const PoolWindow window = window_at(x, p, n, c, row, column);
                     const std::int64_t counted = p.count_include_pad ? window.padded : 0;
                     wide sum = wide{counted} * in.zero_point;
                     for (const std::int64_t code : window.codes) {

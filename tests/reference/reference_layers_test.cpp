@@ -2,15 +2,15 @@
 //
 // The oracle itself, operators: convolution, linear, element-wise, pooling, cat, and whole programs. Expectations come
 // from arithmetic done by hand, from identities between operators, from docs/arithmetic.md's bounds and from PyTorch.
-#include "../support/catch.hpp"
+#include "support/catch.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 
-#include "layers.hpp"
-#include "program.hpp"
+#include "reference/layers.hpp"
+#include "reference/program.hpp"
 
 using namespace intq_reference;
 

@@ -2,16 +2,16 @@
 //
 // The oracle itself, numbers: rounding, shifts, multipliers, quantize, requantize. Expectations come from
 // docs/arithmetic.md's check vectors, from arithmetic done by hand, from other projects' definitions and from PyTorch.
-#include "../support/catch.hpp"
+#include "support/catch.hpp"
 
 #include <cmath>
 #include <limits>
 #include <random>
 
-#include "fixed_point.hpp"
-#include "quantize.hpp"
-#include "requantize.hpp"
-#include "rounding.hpp"
+#include "reference/fixed_point.hpp"
+#include "reference/quantize.hpp"
+#include "reference/requantize.hpp"
+#include "reference/rounding.hpp"
 
 using namespace intq_reference;
 

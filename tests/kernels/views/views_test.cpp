@@ -76,7 +76,7 @@ template <class Visit> void for_each_kind(Visit&& visit) {
     of_target(target::bpu<march::bayes>{});
 }
 
-oracle::Pool2d for_oracle(const Window2d& w) {
+oracle::Pool2d pool_of(const Window2d& w) {
     oracle::Pool2d pool;
     pool.kernel_h = w.kernel.height, pool.kernel_w = w.kernel.width;
     pool.stride_h = w.stride.height, pool.stride_w = w.stride.width;
@@ -214,14 +214,14 @@ TEST_CASE("Pools, interpolate and pad on images give the oracle's codes and thos
             Images<Code, channels_last> largest = result_of(padded), mean = result_of(inside);
             CHECK(kernels::check_max_pool2d(a, padded, largest.view()).ok());
             kernels::max_pool2d(a, padded, largest.view(), backward());
-            CHECK(count_other(largest.view(), oracle::max_pool(target, x, in.for_oracle(), for_oracle(padded))) == 0);
+            CHECK(count_other(largest.view(), oracle::max_pool(target, x, in.for_oracle(), pool_of(padded))) == 0);
             for (const auto& to : {in, out}) {
                 const auto average = kernels::make_avg_pool2d<Target>(inside, in.codes_of(), to.codes_of());
                 REQUIRE(average.ok());
                 CHECK(kernels::check_avg_pool2d<Target>(a, inside, *average, mean.view()).ok());
                 kernels::avg_pool2d<Target>(a, inside, *average, mean.view(), backward());
-                CHECK(count_other(mean.view(), oracle::avg_pool(target, x, in.for_oracle(), to.for_oracle(),
-                                                                for_oracle(inside))) == 0);
+                CHECK(count_other(mean.view(),
+                                  oracle::avg_pool(target, x, in.for_oracle(), to.for_oracle(), pool_of(inside))) == 0);
             }
 
             std::vector<arith::ResizeTap> taps(static_cast<std::size_t>(kernels::resize_table_size({10, 18})));
