@@ -3,11 +3,13 @@
 # How tests are declared.
 #
 #   intq_test_group(<name> [FLAGS <flag>...] [DEFINES <macro=value>...] [LIBRARIES <target>...] [NO_SANITIZE]
-#                   [FORM <part>] [SANITIZE_LONG])
+#                   [FORM <part>] [SANITIZE_LONG] [UNITS <number>])
 #
-# makes a program of several test files that share their flags. It is header-only, or links a part of the compiled form
-# (cmake/IntqCompiled.cmake): FORM base, model, quantization, interop or training. NO_SANITIZE leaves the group out of the
-# sanitizer build, SANITIZE_LONG out of the one that ./dev test makes without --all.
+# makes a program of several test files that share their flags. With INTQ_TEST_UNITY, which is on, up to eight files are
+# one unit for the compiler, each in a namespace of its own; UNITS says into how many units the files go instead. A unit
+# should compile in half a minute, and in less than 2 GB. The program is header-only, or links a part of the compiled
+# form (cmake/IntqCompiled.cmake): FORM base, model, quantization, interop or training. NO_SANITIZE leaves the group out
+# of the sanitizer build, SANITIZE_LONG out of the one that ./dev test makes without --all.
 #
 #   intq_add_test(<source> GROUP <name> [LONG])
 #
@@ -32,10 +34,12 @@
 # ./dev conformance runs. Entries without a label run in ./dev test alone.
 
 include_guard(GLOBAL)
+set(intq_make_unit "${PROJECT_SOURCE_DIR}/tests/support/make_unit.cmake")
 
 find_package(Catch2 REQUIRED)
 find_path(INTQ_JSON_INCLUDE_DIR nlohmann/json.hpp REQUIRED)
 option(INTQ_TEST_ALL "Also build and run the long tests (./dev test --all)" OFF)
+option(INTQ_TEST_UNITY "Compile the files of a group of tests together, up to eight at once" ON)
 
 add_library(intq_test_support STATIC "${PROJECT_SOURCE_DIR}/tests/support/main.cpp")
 target_include_directories(intq_test_support PUBLIC "${PROJECT_SOURCE_DIR}/tests")
@@ -94,7 +98,7 @@ target_precompile_headers(intq_test_precompiled PRIVATE "${PROJECT_SOURCE_DIR}/t
 
 # --- programs of several files ----------------------------------------------------------------------------------------
 function(intq_test_group name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_SANITIZE;SANITIZE_LONG" "FORM" "FLAGS;DEFINES;LIBRARIES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_SANITIZE;SANITIZE_LONG" "FORM;UNITS" "FLAGS;DEFINES;LIBRARIES")
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "intq_test_group(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
     endif()
@@ -115,6 +119,57 @@ function(intq_test_group name)
     if(arg_FORM AND arg_FLAGS STREQUAL "-O0")
         target_precompile_headers(test_${name} REUSE_FROM intq_test_precompiled)
     endif()
+    if(INTQ_TEST_UNITY)
+        # When the folder has named all files, and what is special about some.
+        cmake_language(EVAL CODE "cmake_language(DEFER CALL intq_unite_group ${name} ${arg_UNITS})")
+    endif()
+endfunction()
+
+# intq_unite_group(<name> [<number of units>])
+#
+# Replaces the files of a group by units (tests/support/make_unit.cmake). A file with flags or macros of its own, or
+# with SKIP_UNITY_BUILD_INCLUSION, stays alone.
+function(intq_unite_group name)
+    get_target_property(files test_${name} SOURCES)
+    set(alone "")
+    foreach(file IN LISTS files)
+        foreach(property IN ITEMS COMPILE_OPTIONS COMPILE_DEFINITIONS SKIP_UNITY_BUILD_INCLUSION)
+            get_source_file_property(is_special "${file}" ${property})
+            if(is_special)
+                list(APPEND alone "${file}")
+                break()
+            endif()
+        endforeach()
+    endforeach()
+    list(REMOVE_ITEM files ${alone})
+    list(LENGTH files count)
+    math(EXPR units "(${count} + 7) / 8")
+    if(ARGN)
+        set(units ${ARGN})
+    endif()
+    set(unit 0)
+    set(paths "")
+    while(unit LESS units)
+        math(EXPR begin "${unit} * ${count} / ${units}")
+        math(EXPR length "(${unit} + 1) * ${count} / ${units} - ${begin}")
+        math(EXPR unit "${unit} + 1")
+        list(SUBLIST files ${begin} ${length} together)
+        if(length EQUAL 1)
+            list(APPEND alone ${together})
+            continue()
+        endif()
+        set(path "${CMAKE_CURRENT_BINARY_DIR}/units/${name}_${unit}.cpp")
+        add_custom_command(OUTPUT "${path}"
+                           COMMAND "${CMAKE_COMMAND}" -D "UNIT=${path}" -P "${intq_make_unit}" -- ${together}
+                           DEPENDS ${together} "${intq_make_unit}"
+                           COMMENT "Uniting test files as ${name}_${unit}.cpp" VERBATIM)
+        list(APPEND alone "${path}")
+        list(APPEND paths "${path}")
+    endwhile()
+    # The command of a target that depends on nothing, so that compiling a unit waits for no library.
+    add_custom_target(test_${name}_units DEPENDS ${paths})
+    add_dependencies(test_${name} test_${name}_units)
+    set_property(TARGET test_${name} PROPERTY SOURCES ${alone})
 endfunction()
 
 # The name that ctest shows.
