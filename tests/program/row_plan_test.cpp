@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "intq/program/program_copy.hpp"
+#include "intq/tensor/thread_pool.hpp"
 #include "program/row_networks.hpp"
 
 using namespace intq;
@@ -71,6 +72,13 @@ static Network large_network(const arith::PolicyRecord& policy) {
     return maker.finish({maker.linear(maker.conv(x, 4, row_window(3, 2)), 3)});
 }
 
+static index_t group_steps(const runtime::Program& program) {
+    index_t steps = 0;
+    for (const runtime::Instruction& instruction : program.instructions)
+        if (instruction.rows > 0) steps += runtime::steps_of(program, instruction);
+    return steps;
+}
+
 TEST_CASE("For speed, rings stay in half of a cache, and the bytes are those of whole tensors") {
     for (const auto& backend : usable_backend_tables()) {
         INFO(backend.name);
@@ -87,18 +95,25 @@ TEST_CASE("For speed, rings stay in half of a cache, and the bytes are those of 
             const auto rows =
                 program::copy_program(whole.program->program(), table, table, {program::RowMode::speed, 0, cache});
             CHECK(rows->program().groups.empty() == (cache == 1 << 30));
-            index_t in_groups = 0, steps = 0;
+            const index_t steps = group_steps(rows->program());
+            index_t in_groups = 0;
             for (const runtime::RowGroup& group : rows->program().groups) {
                 index_t held = group.workspace;
                 for (std::int32_t i = group.first; i <= group.last(); ++i, ++in_groups) {
                     const auto& of = rows->program().instructions[static_cast<std::size_t>(i)];
                     const auto& y = rows->program().tensor(of.output);
                     if (y.ring > 0) held += y.ring * y.elements_per_row() * size_of(y.dtype);
-                    steps += runtime::steps_of(rows->program(), of);
                 }
                 CHECK(held <= cache / 2);
             }
             if (cache < 1 << 30) CHECK(in_groups >= 2);
+            // Threads meet behind each step, so that there are fewer.
+            const auto shared =
+                program::copy_program(whole.program->program(), table, table, {program::RowMode::speed, 0, cache, 2});
+            if (cache == 65536) CHECK(group_steps(shared->program()) < steps);
+            CHECK(group_steps(shared->program()) <= steps);
+            ThreadPool pool(2);
+            CHECK(same_bytes(shared->run(inputs, pool.executor())[0], expected[0]));
             if (cache == 131072) CHECK((in_groups >= 4 && steps <= 60));  // it has room for many rows at a time
             CHECK(same_bytes(rows->run(inputs)[0], expected[0]));
         }
@@ -111,6 +126,9 @@ TEST_CASE("Rows for speed need the bytes of a cache") {
     const program::RowOptions options{program::RowMode::speed};
     CHECK_THROWS_WITH(program::copy_program(whole.program->program(), table, table, options),
                       Catch::Contains("bytes of a cache, given 0"));
+    CHECK_THROWS_WITH(
+        program::copy_program(whole.program->program(), table, table, {program::RowMode::speed, 0, 65536, 0}),
+        Catch::Contains("a thread, given 0"));
 }
 
 TEST_CASE("MobileNetV2 0.35 on 144 x 144 pixels fits into 34 kB") { check_arena_of_mobilenet_v2(0.35, 144, 34000); }

@@ -26,6 +26,7 @@ struct RowOptions {
     RowMode mode = RowMode::off;
     index_t arena = 0;  // of memory: bytes that the arena may have; where no plan is as small, the smallest is taken
     index_t cache = 0;  // of speed: bytes of the cache, as L2 of one core; nothing asks the machine
+    int threads = 1;    // of speed: that share each call of a kernel, and so each step of a group
 };
 
 /// The groups of a program, and what they change of its instructions and tensors.
@@ -49,12 +50,14 @@ struct RowPlan {
 ///
 /// For speed, the dynamic program finds the least time, for one row at a time and for 2, 4, … 64. A run's whole tensors
 /// are beyond the cache where what lives then, and its weights, are larger than the cache. Rings, scratch and weights
-/// of a group take half of the cache at most. A step costs as much as moving 8 KiB.
+/// of a group take half of the cache at most. A step costs as much as moving 8 KiB; where threads share it, 40, because
+/// they meet behind it. No thread has rings of its own: a step has the rows that keep all of them busy, and nothing is
+/// computed twice.
 ///
 /// @param program  its groups and rings are not read; an input that a caller gives takes no bytes
 /// @return no groups where the arena on whole tensors is as small, or has no more than RowOptions::arena; for speed,
 ///         where no group saves time
-/// @throws Error for speed without the bytes of a cache
+/// @throws Error for speed without the bytes of a cache, or without a thread
 /// @pre  every instruction is checked
 ///
 /// Cost  a few schedules for each instruction
@@ -193,7 +196,7 @@ INTQ_INLINE void raise_rows(RowCosts& costs, const runtime::Program& program, co
 
 INTQ_INLINE RowPlan plan_for_memory(const runtime::Program& program, const kernels::KernelTable& table, index_t most,
                                     const RowPlan& whole) {
-    RowCosts costs(program, table, 0);
+    RowCosts costs(program, table);
     const index_t least = choose_runs(costs, PTRDIFF_MAX - 1, RowGoal::bytes).back().cost.bytes;
     RowPlan plan = plan_of(costs, choose_runs(costs, least, RowGoal::steps));
     const index_t smallest = arena_of(program, table, plan);
@@ -206,9 +209,10 @@ INTQ_INLINE RowPlan plan_for_memory(const runtime::Program& program, const kerne
     return on_whole <= (std::max)(arena, most) ? whole : plan;
 }
 
-INTQ_INLINE RowPlan plan_for_speed(const runtime::Program& program, const kernels::KernelTable& table, index_t cache) {
+INTQ_INLINE RowPlan plan_for_speed(const runtime::Program& program, const kernels::KernelTable& table,
+                                   const RowOptions& options) {
     constexpr index_t most_rows = 64;
-    RowCosts costs(program, table, cache);
+    RowCosts costs(program, table, {options.cache, step_bytes(options.threads)});
     RowPlan best;
     index_t least = PTRDIFF_MAX;
     for (index_t rows = 1; rows <= most_rows; rows *= 2) {
@@ -235,8 +239,10 @@ INTQ_INLINE RowPlan plan_rows(const runtime::Program& program, const kernels::Ke
         {}, std::vector<std::int16_t>(program.instructions.size()), std::vector<std::int16_t>(program.tensors.size())};
     if (options.mode == RowMode::speed && options.cache < 1)
         throw Error("rows for speed need the bytes of a cache, given " + std::to_string(options.cache));
+    if (options.mode == RowMode::speed && options.threads < 1)
+        throw Error("rows for speed need a thread, given " + std::to_string(options.threads));
     if (options.mode == RowMode::off || program.instructions.empty()) return whole;
-    return options.mode == RowMode::speed ? detail::plan_for_speed(program, table, options.cache)
+    return options.mode == RowMode::speed ? detail::plan_for_speed(program, table, options)
                                           : detail::plan_for_memory(program, table, options.arena, whole);
 }
 

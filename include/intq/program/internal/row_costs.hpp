@@ -22,14 +22,20 @@ struct RowCost {
     index_t steps = 0;
     index_t moved = 0;
 };
-/// Bytes that move from beyond a cache while a step begins: a quarter of a microsecond of a large core.
-inline constexpr index_t step_bytes = 8192;
+/// Bytes that move from beyond a cache while a step begins: a quarter of a microsecond of a large core. Threads that
+/// share it meet behind it, which takes another one to two microseconds (ThreadPool).
+constexpr index_t step_bytes(int threads) noexcept { return threads > 1 ? 40960 : 8192; }
+
+/// What costs of time depend on.
+struct TimeModel {
+    index_t cache = 0;       // bytes; 0: no time is asked for
+    index_t step_bytes = 0;  // that move while a step begins
+};
 
 /// Costs of runs of instructions.
 class RowCosts {
 public:
-    /// @param cache  its bytes; 0 for memory
-    RowCosts(const runtime::Program& program, const kernels::KernelTable& table, index_t cache);
+    RowCosts(const runtime::Program& program, const kernels::KernelTable& table, const TimeModel& time = {});
 
     std::int32_t size() const { return static_cast<std::int32_t>(instructions_.size()); }
     const runtime::Program& program() const { return program_; }
@@ -66,7 +72,7 @@ private:
     std::vector<runtime::ProgramTensor> tensors_;
     runtime::Program program_;
     const kernels::KernelTable& table_;
-    index_t cache_;
+    TimeModel time_;
     ProgramLifetimes lives_;
     std::vector<index_t> weights_;  // bytes of each instruction's
 };
@@ -88,12 +94,13 @@ namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
-INTQ_INLINE RowCosts::RowCosts(const runtime::Program& program, const kernels::KernelTable& table, index_t cache)
+INTQ_INLINE RowCosts::RowCosts(const runtime::Program& program, const kernels::KernelTable& table,
+                               const TimeModel& time)
     : instructions_(program.instructions.begin(), program.instructions.end()),
       tensors_(program.tensors.begin(), program.tensors.end()),
       program_(program),
       table_(table),
-      cache_(cache) {
+      time_(time) {
     for (runtime::Instruction& instruction : instructions_) instruction.rows = 0;
     for (runtime::ProgramTensor& tensor : tensors_) tensor.ring = 0;
     program_.instructions = instructions_;
@@ -105,7 +112,7 @@ INTQ_INLINE RowCosts::RowCosts(const runtime::Program& program, const kernels::K
         const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
         if (row.adds_rows != nullptr && row.adds_rows(runtime::call_of(program_, table, instruction)))
             tensors_[static_cast<std::size_t>(instruction.output)].ring = kernels::sums_of_rows;
-        if (cache > 0) weights_.push_back(weights_of(instruction));
+        if (time.cache > 0) weights_.push_back(weights_of(instruction));
     }
 }
 
@@ -142,10 +149,10 @@ INTQ_INLINE index_t RowCosts::whole_bytes(const runtime::Instruction& instructio
 
 INTQ_INLINE RowCost RowCosts::alone(std::int32_t instruction) const {
     const index_t bytes = needed_at(lives_, instruction);
-    if (cache_ == 0) return {bytes, 1};
-    const bool fits = bytes + weights_[static_cast<std::size_t>(instruction)] <= cache_;
+    if (time_.cache == 0) return {bytes, 1};
+    const bool fits = bytes + weights_[static_cast<std::size_t>(instruction)] <= time_.cache;
     const runtime::Instruction& of = instructions_[static_cast<std::size_t>(instruction)];
-    return {bytes, 1, step_bytes + (fits ? 0 : whole_bytes(of, {instruction, 1}))};
+    return {bytes, 1, time_.step_bytes + (fits ? 0 : whole_bytes(of, {instruction, 1}))};
 }
 
 INTQ_INLINE bool RowCosts::reads_sums(const runtime::RowGroup& group) const {
@@ -185,7 +192,7 @@ INTQ_INLINE RowCost RowCosts::cost(const runtime::RowGroup& group, std::span<con
         const runtime::ProgramTensor& y = program_.tensor(instruction.output);
         workspace = (std::max)(workspace, of.workspace);
         cost.steps += runtime::steps_of(program_, instruction);
-        if (cache_ > 0) {
+        if (time_.cache > 0) {
             weights += weights_[static_cast<std::size_t>(i)];
             whole += whole_bytes(instruction, group);
         }
@@ -201,9 +208,9 @@ INTQ_INLINE RowCost RowCosts::cost(const runtime::RowGroup& group, std::span<con
         cost.bytes += round_up(are_sums ? program_.tensors[i].arena_bytes() : life.bytes, buffer_alignment);
     }
     cost.bytes += round_up(workspace, buffer_alignment);
-    if (cache_ > 0) {
-        cost.moved = cost.steps * step_bytes + (cost.bytes + weights <= cache_ ? 0 : whole);
-        if (held > cache_ / 2) cost.moved = PTRDIFF_MAX / 2;
+    if (time_.cache > 0) {
+        cost.moved = cost.steps * time_.step_bytes + (cost.bytes + weights <= time_.cache ? 0 : whole);
+        if (held > time_.cache / 2) cost.moved = PTRDIFF_MAX / 2;
     }
     return cost;
 }
