@@ -54,19 +54,13 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
         }
         /// The weights of a group of bytes without its first `count`, then zeros. @pre the last one is zero
         INTQ_ALWAYS_INLINE Weights bytes_from(int count) const noexcept {
-            Weights to;
-            INTQ_UNROLL
-            for (int v = 0; v < Vectors; ++v)
-                to.group[v] = L::shift_right(typename L::i32{group[v]}, L::set(std::int32_t{8 * count})).v;
-            return to;
+            return changed([n = L::set(std::int32_t{8 * count})](auto lanes)
+                               INTQ_ALWAYS_INLINE_LAMBDA { return L::shift_right(lanes, n); });
         }
         /// `count` zeros, then the first weights of each group.
         INTQ_ALWAYS_INLINE Weights bytes_up(int count) const noexcept {
-            Weights to;
-            INTQ_UNROLL
-            for (int v = 0; v < Vectors; ++v)
-                to.group[v] = L::shift_left(typename L::i32{group[v]}, L::set(std::int32_t{8 * count})).v;
-            return to;
+            return changed([n = L::set(std::int32_t{8 * count})](auto lanes)
+                               INTQ_ALWAYS_INLINE_LAMBDA { return L::shift_left(lanes, n); });
         }
         /// Adds the groups of other.bytes_up(count). @pre they are zero here
         INTQ_ALWAYS_INLINE void add_bytes(const Weights& other, int count) noexcept {
@@ -76,6 +70,14 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
                 group[v] = L::add(typename L::i32{group[v]}, typename L::i32{up.group[v]}).v;
         }
         Vector group[array_size(Vectors)];
+
+    private:
+        template <class Change> INTQ_ALWAYS_INLINE Weights changed(Change&& change) const noexcept {
+            Weights to;
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) to.group[v] = change(typename L::i32{group[v]}).v;
+            return to;
+        }
     };
 
     template <int Vectors> struct Sums {
