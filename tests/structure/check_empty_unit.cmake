@@ -7,8 +7,9 @@ cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/command_words.cmake")
 
 execute_process(COMMAND ${command} -c "${SOURCE}" -o "${OBJECT}" RESULT_VARIABLE status ERROR_VARIABLE output)
-if(NOT status EQUAL 0)
-    message(FATAL_ERROR "the unit does not compile:\n${output}")
+# A warning that -Werror does not turn into an error is a fault as well.
+if(NOT status EQUAL 0 OR output)
+    message(FATAL_ERROR "the unit does not compile without a word:\n${output}")
 endif()
 # What other units or the linker see. Constants of the standard library that stay local (r, b, d) cost a few bytes.
 execute_process(COMMAND "${NM}" --defined-only --demangle "${OBJECT}" OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
