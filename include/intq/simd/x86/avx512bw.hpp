@@ -205,7 +205,8 @@ struct avx512_lanes {
               quant_min_(
                   _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(quant_min & 0xff) * 0x1010101u))),
               quant_max_(
-                  _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(quant_max & 0xff) * 0x1010101u))) {}
+                  _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(quant_max & 0xff) * 0x1010101u))),
+              has_all_codes_(quant_min == INT8_MIN && quant_max == INT8_MAX) {}
 
         /// @param code  one to four vectors
         template <class... I32>
@@ -295,7 +296,9 @@ struct avx512_lanes {
             }
             return _mm512_packs_epi16(_mm512_adds_epi16(low, zero_point_), _mm512_adds_epi16(high, zero_point_));
         }
+        /// Packing saturates to all codes of int8, so that nothing is left to do where a layer has them all.
         INTQ_ALWAYS_INLINE __m512i clamp(__m512i codes) const noexcept {
+            if (has_all_codes_) return codes;
             return _mm512_min_epi8(_mm512_max_epi8(codes, quant_min_), quant_max_);
         }
         template <int Vectors> static INTQ_ALWAYS_INLINE void store_whole(std::int8_t* to, __m512i codes) noexcept {
@@ -310,6 +313,7 @@ struct avx512_lanes {
         }
 
         __m512i zero_point_, quant_min_, quant_max_;
+        bool has_all_codes_;
     };
 
     /// Sums of bytes in 16 bits.
