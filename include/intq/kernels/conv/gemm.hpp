@@ -185,7 +185,7 @@ private:
                                                   index_t spaced_end, index_t last) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         typename Inner::SpacedRows spaced(panel);
-        typename Inner::Next next = panel.next;
+        typename Inner::template Asking<Vectors> asking(panel.next);
         const index_t channel = panel.channel, count = panel.count, step = packed.out_channels;
         const index_t first = place(call, panel);
         const Sumin* sumin = sumin_at(call, first);
@@ -195,7 +195,7 @@ private:
         for (int r = 0; r < Rows; ++r) at[r] = r * step;
         do {
             Inner::template compute_spaced<Rows, Vectors>(
-                spaced, next, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+                spaced, asking, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
                     // Made for each tile: among the sums, its lanes would find no registers.
                     const FusedEpilogue epilogue(packed);
                     store_registers<Rows, Vectors>(registers, epilogue, channel, count, sumin, y, at);
@@ -205,7 +205,7 @@ private:
             sumin += std::is_same_v<Sumin, no_sumin> ? 0 : Rows * step;
             y += Rows * step;
         } while (spaced_end - slot >= Rows && Inner::tile_rows(Vectors, last - slot, true) == Rows);
-        panel.next = next;
+        asking.give_back(panel.next);
         return slot;
     }
 

@@ -60,6 +60,33 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     static constexpr bool asks_for_next_panel = requires { Tile::asks_for_next_panel; };
     using Next = std::conditional_t<asks_for_next_panel, NextPanel, NoNextPanel>;
 
+    /// What the tiles of a panel ask for, held where no store can change it. Only a whole panel has a next one, and in
+    /// the loop of a narrow tile the address would find no register.
+    class AskingForNext {
+    public:
+        explicit INTQ_ALWAYS_INLINE AskingForNext(const Next& next) noexcept : next_(next) {}
+        INTQ_ALWAYS_INLINE void begin_tile() noexcept { at_ = next_.begin(); }
+        INTQ_ALWAYS_INLINE void step() noexcept {
+            simd::prefetch_for_reading(at_);
+            at_ += buffer_alignment;
+        }
+        INTQ_ALWAYS_INLINE void end_tile() noexcept { next_.end(at_); }
+        INTQ_ALWAYS_INLINE void give_back(Next& next) const noexcept { next = next_; }
+
+    private:
+        Next next_;
+        std::uintptr_t at_ = 0;
+    };
+    struct AskingForNothing {
+        explicit INTQ_ALWAYS_INLINE AskingForNothing(const Next&) noexcept {}
+        INTQ_ALWAYS_INLINE void begin_tile() noexcept {}
+        INTQ_ALWAYS_INLINE void step() noexcept {}
+        INTQ_ALWAYS_INLINE void end_tile() noexcept {}
+        INTQ_ALWAYS_INLINE void give_back(Next&) const noexcept {}
+    };
+    template <int Vectors>
+    using Asking = std::conditional_t<asks_for_next_panel && Vectors == Tile::vectors, AskingForNext, AskingForNothing>;
+
     /// Shared by all tiles of one panel and block of rows: read from the packed layer once.
     struct Panel {
         const Source& source;
@@ -158,6 +185,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         // One loop: g++ keeps the sums of a tile in registers over one loop of taps, and not over two.
         Taps taps(panel);
         Asking<Vectors> asking(panel.next);
+        asking.begin_tile();
         index_t at = 0;
         for (index_t left = taps.count; left > 0; at += taps.advance()) {
             const Activation* x[array_size(Rows)];
@@ -172,7 +200,8 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
                 if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
             if (--left == 0) break;
         }
-        asking.end(panel.next);
+        asking.end_tile();
+        asking.give_back(panel.next);
         finish(registers);
     }
 
@@ -231,14 +260,15 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
 
     /// Sums of the first `Rows` of them in registers, and then finish(registers). Nothing is looked up.
     ///
-    /// @param next  of the panel; a copy of it, which no store can change
+    /// @param asking  made of the panel's `next`
     template <int Rows, int Vectors, class Finish>
-    static INTQ_ALWAYS_INLINE void compute_spaced(const SpacedRows& spaced, Next& next, Finish&& finish) noexcept {
+    static INTQ_ALWAYS_INLINE void compute_spaced(const SpacedRows& spaced, Asking<Vectors>& asking,
+                                                  Finish&& finish) noexcept {
         constexpr index_t step = step_weights<Vectors>;
         typename Tile::template Registers<Rows, Vectors> registers;
         registers.start(spaced.bias);
         Taps taps = spaced.taps;
-        Asking<Vectors> asking(next);
+        asking.begin_tile();
         const Activation* first = spaced.x;
         for (index_t left = taps.count;; first += taps.advance()) {
             const Activation* x[array_size(Rows)];
@@ -251,34 +281,11 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             }
             if (--left == 0) break;
         }
-        asking.end(next);
+        asking.end_tile();
         finish(registers);
     }
 
 private:
-    /// A tile's part of NextPanel. Only a whole panel has a next one, and in the loop of a narrow tile the address
-    /// would find no register.
-    template <int Vectors> class Asking {
-        static constexpr bool asks = asks_for_next_panel && Vectors == Tile::vectors;
-
-    public:
-        explicit INTQ_ALWAYS_INLINE Asking(const Next& next) noexcept {
-            if constexpr (asks) at_ = next.begin();
-        }
-        INTQ_ALWAYS_INLINE void step() noexcept {
-            if constexpr (asks) {
-                simd::prefetch_for_reading(at_);
-                at_ += buffer_alignment;
-            }
-        }
-        INTQ_ALWAYS_INLINE void end(Next& next) const noexcept {
-            if constexpr (asks) next.end(at_);
-        }
-
-    private:
-        std::uintptr_t at_ = 0;
-    };
-
     /// Weights that a step reads.
     template <int Vectors> static constexpr index_t step_weights = Vectors* L::width() * Tile::depth* Tile::planes;
     /// Each number of rows up to this one has its own code. Above it, only the largest tile that fits does. A layer
