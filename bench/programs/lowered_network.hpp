@@ -4,7 +4,6 @@
 #ifndef INTQ_BENCH_PROGRAMS_LOWERED_NETWORK_HPP
 #define INTQ_BENCH_PROGRAMS_LOWERED_NETWORK_HPP
 
-#include <cstring>
 #include <memory>
 #include <string>
 
@@ -30,25 +29,20 @@ public:
         calibrate(*prepared, image_, 1);
         program_ = lower(convert_fx(*prepared), table, {.constant_channels = intq::program::ConstantChannels::keep})
                        .shared_program();
-        arena_ = intq::program::AlignedBytes(program_->program().arena_size);
     }
 
     const std::string& name() const noexcept { return name_; }
     const intq::runtime::Program& program() const noexcept { return program_->program(); }
     const intq::kernels::KernelTable& table() const noexcept { return program_->table(); }
 
-    /// One image through the program. The caller's pixels are copied into the arena first, whose bytes are reused.
+    /// One image through the program, as a user calls it.
     void run(const intq::Executor& executor, intq::runtime::InstructionHook hook = {}) const {
-        std::memcpy(intq::runtime::tensor_data(program(), arena_.data(), program().inputs[0]), image_.data(),
-                    static_cast<std::size_t>(image_.bytes()));
-        intq::runtime::execute(program(), table(), arena_.data(), 1, executor, hook);
+        output_ = program_->run(image_, executor, hook);
     }
 
-    /// What the last run left as the first output.
+    /// What the last run returned.
     std::string output() const {
-        const std::int32_t tensor = program().outputs[0];
-        return {reinterpret_cast<const char*>(intq::runtime::tensor_data(program(), arena_.data(), tensor)),
-                static_cast<std::size_t>(program().tensor(tensor).bytes())};
+        return {reinterpret_cast<const char*>(output_.data()), static_cast<std::size_t>(output_.bytes())};
     }
 
     /// The layers for other libraries.
@@ -58,7 +52,7 @@ private:
     std::string name_;
     intq::Tensor image_;
     std::shared_ptr<intq::program::OwnedProgram> program_;
-    intq::program::AlignedBytes arena_;
+    mutable intq::Tensor output_;
 };
 
 /// A layer of the program in the words of the files of shapes.

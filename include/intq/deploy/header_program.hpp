@@ -30,9 +30,9 @@ struct HeaderProgram {
     HeaderProgram& operator=(const HeaderProgram&) = delete;
 };
 
-/// The same program with an arena that holds no input which can be read where the caller of run() has it: one that only
-/// operators with ProgramOperator::reads_given read, as quantize and quantize_image. The self test reads such an input
-/// in the golden image, so all of them stay in the arena where there are golden runs on patterns alone.
+/// The same program with an arena that holds no input which can be read where the caller of run() has it
+/// (program::can_be_given()). The self test reads such an input in the golden image, so all of them stay in the arena
+/// where there are golden runs on patterns alone.
 ///
 /// @param table   the kernels that the program was packed for
 /// @param golden  the golden runs that the header will hold
@@ -50,27 +50,13 @@ HeaderProgram header_program(const runtime::Program& program, const kernels::Ker
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(deploy)
 
-#    include <algorithm>
 #    include <utility>
 
-#    include "intq/kernels/operators/operator_table.hpp"
+#    include "intq/program/given_inputs.hpp"
 #    include "intq/program/lifetimes.hpp"
 
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
-
-namespace detail {
-
-/// Whether a run may read an input of the program where its caller has it.
-INTQ_INLINE bool can_be_given(const runtime::Program& program, std::int32_t input) {
-    if (program.tensor(input).has_stated_bounds || std::ranges::count(program.outputs, input) > 0) return false;
-    return std::ranges::all_of(program.instructions, [&](const runtime::Instruction& instruction) {
-        return std::ranges::count(program.operands_of(instruction), input) == 0 ||
-               kernels::find_operator(instruction.op)->reads_given;
-    });
-}
-
-}  // namespace detail
 
 INTQ_INLINE HeaderProgram header_program(const runtime::Program& program, const kernels::KernelTable& table,
                                          const GoldenRecord& golden, const program::RowOptions& rows) {
@@ -91,7 +77,7 @@ INTQ_INLINE HeaderProgram header_program(const runtime::Program& program, const 
         const index_t element = size_of(tensor.dtype);
         const bool is_aligned = place % element == 0 && run_bytes % element == 0;
         place += tensor.elements_per_image() * element;
-        if (is_aligned && detail::can_be_given(program, input))
+        if (is_aligned && program::can_be_given(program, input))
             tensor.offset = kernels::offset_of_given(static_cast<index_t>(i));
     }
     if (!program.groups.empty()) {  // inputs that take no memory may leave room for other groups

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "intq/kernels/table/rows.hpp"
+#include "intq/program/given_inputs.hpp"
 #include "intq/runtime/execute.hpp"
 #include "intq/tensor/tensor.hpp"
 
@@ -105,7 +106,7 @@ public:
     /// Bytes of an arena; runs at the same time have one each.
     index_t arena_bytes() const noexcept { return program_.arena_size; }
 
-    /// Runs samples in batches of at most max_batch.
+    /// Runs samples in batches of at most max_batch. An input that only quantize reads is not copied into the arena.
     ///
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
     /// @param hook    called after every instruction of every batch, by the thread that runs; it must not throw
@@ -123,6 +124,8 @@ public:
 private:
     std::unique_ptr<ProgramStorage> storage_;
     runtime::Program program_;
+    std::vector<runtime::ProgramTensor> tensors_;  // of runs_
+    runtime::Program runs_;                        // program_, with inputs that are read where their tensors have them
     const kernels::KernelTable* table_;
     mutable ArenaPool arenas_;
 };
@@ -213,19 +216,22 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
         return program_.tensor(tensor).bytes() / program_.max_batch;
     };
     const ArenaPool::Lease arena(arenas_);
+    std::vector<const void*> given(rows.size());
     for (index_t first = 0; first < total; first += program_.max_batch) {
         const index_t batch = (std::min)(program_.max_batch, total - first);
         for (std::size_t i = 0; i < rows.size(); ++i) {
             const std::int32_t in = program_.inputs[i];
-            std::memcpy(runtime::tensor_data(program_, arena.data(), in), rows[i].data() + first * bytes_per_sample(in),
-                        static_cast<std::size_t>(batch * bytes_per_sample(in)));
+            given[i] = rows[i].data() + first * bytes_per_sample(in);
+            if (!runs_.tensor(in).is_given())
+                std::memcpy(runtime::tensor_data(runs_, arena.data(), in), given[i],
+                            static_cast<std::size_t>(batch * bytes_per_sample(in)));
         }
-        if (const auto result = runtime::execute(program_, *table_, arena.data(), batch, executor, hook); !result)
-            detail::throw_broken_bounds(program_, result);
+        const auto result = runtime::execute(runs_, *table_, arena.data(), batch, executor, hook, given.data());
+        if (!result) detail::throw_broken_bounds(program_, result);
         for (std::size_t i = 0; i < results.size(); ++i) {
             const std::int32_t out = program_.outputs[i];
             std::memcpy(results[i].data() + first * bytes_per_sample(out),
-                        runtime::tensor_data(program_, arena.data(), out),
+                        runtime::tensor_data(runs_, arena.data(), out),
                         static_cast<std::size_t>(batch * bytes_per_sample(out)));
         }
     }
@@ -268,7 +274,14 @@ INTQ_INLINE ProgramStorage::~ProgramStorage() = default;
 
 INTQ_INLINE OwnedProgram::OwnedProgram(std::unique_ptr<ProgramStorage> storage, const runtime::Program& program,
                                        const kernels::KernelTable& table)
-    : storage_(std::move(storage)), program_(program), table_(&table), arenas_(program.arena_size) {}
+    : storage_(std::move(storage)),
+      program_(program),
+      tensors_(give_inputs(program)),
+      runs_(program),
+      table_(&table),
+      arenas_(program.arena_size) {
+    runs_.tensors = tensors_;
+}
 
 INTQ_INLINE index_t OwnedProgram::packed_bytes() const noexcept {
     index_t total = 0;
