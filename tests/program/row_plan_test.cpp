@@ -4,12 +4,20 @@
 #include "intq/program/row_plan.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "intq/nn/layers/pool.hpp"
+#include "intq/nn/model/container.hpp"
 #include "intq/program/program_copy.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/tensor/thread_pool.hpp"
 #include "program/row_networks.hpp"
+#include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::test;
@@ -161,4 +169,26 @@ TEST_CASE("Without rows a copy of a program is the program") {
     CHECK(off->arena_bytes() == whole.program->arena_bytes());
     for (const runtime::Instruction& instruction : off->program().instructions) CHECK(instruction.rows == 0);
     for (const runtime::ProgramTensor& tensor : off->program().tensors) CHECK(tensor.ring == 0);
+}
+
+TEST_CASE("Averages of images without columns or rows are planned as others") {
+    const kernels::KernelTable& table = scalar_table("tflite");
+    const Tensor x = random_tensor(Shape(2, 3, 9), 1);
+    for (const bool is_global : {false, true}) {
+        nn::Sequential model;
+        model.append(std::make_shared<nn::QuantStub>());
+        if (is_global)
+            model.append(std::make_shared<nn::AdaptiveAvgPool1d>(1));
+        else
+            model.append(std::make_shared<nn::AvgPool1d>(nn::PoolWindow1d{2, 2}));
+        model.append(std::make_shared<nn::DeQuantStub>());
+        using namespace quantization;
+        const auto prepared =
+            prepare_calibration_fx(model, get_default_qconfig_mapping(table.policy()), table.policy());
+        calibrate(*prepared, x, 2);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        const Tensor whole = lower(quantized, table).run(x);
+        const Tensor rows = lower(quantized, table, {.rows = {program::RowMode::memory}}).run(x);
+        CHECK(std::memcmp(whole.data(), rows.data(), static_cast<std::size_t>(whole.bytes())) == 0);
+    }
 }

@@ -134,3 +134,18 @@ TEST_CASE("Reports, files and headers name the channels that a program does with
     const LoweredModel kept = lower(made.quantized, table, {.constant_channels = program::ConstantChannels::keep});
     CHECK_THAT(deploy::generate_cpp(kept.program().program(), table), !Contains("DroppedChannel"));
 }
+
+TEST_CASE("A linear layer of one feature, whose outputs are no channels of its image, keeps them all") {
+    const kernels::KernelTable& table = test::scalar_table("tflite");
+    nn::Sequential model;
+    model.append(std::make_shared<nn::QuantStub>());
+    model.append(std::make_shared<nn::Linear>(nn::LinearOptions{1, 4, true}));
+    model.append(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{3, 2, nn::square_window(1)}));
+    model.append(std::make_shared<nn::DeQuantStub>());
+    const Tensor x = test::random_tensor(Shape(2, 3, 4, 1), 4);
+    const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(table.policy()), table.policy());
+    calibrate(*prepared, x, x.extent(0));
+    const QuantizedGraph quantized = convert_fx(*prepared);
+    const LoweredModel all = lower(quantized, table, {.constant_channels = program::ConstantChannels::keep});
+    CHECK(same_bytes(lower(quantized, table).run(x), all.run(x)));
+}

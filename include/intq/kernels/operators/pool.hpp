@@ -97,8 +97,9 @@ inline bool serves(const PoolSumRow& row, const OperatorCall& call) noexcept {
 inline bool average_adds_rows(const OperatorCall& call) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
     const auto& step = call.params_as<PoolParams>();
+    if (x.shape.rank != 4) return false;
     const Window2d whole{{x.shape[2], x.shape[3]}, step.window.stride, {}, {1, 1}};
-    return x.shape.rank == 4 && y.shape[2] == 1 && y.shape[3] == 1 && step.window == whole &&
+    return y.shape[2] == 1 && y.shape[3] == 1 && step.window == whole &&
            detail::has_any(call.table.pool_sums, [&](const PoolSumRow& row) { return serves(row, call); });
 }
 inline void add_rows_of_average(const OperatorCall& call) INTQ_NOEXCEPT {

@@ -269,7 +269,9 @@ private:
         const CodeInterval codes{packed.codes.lowest, packed.codes.highest};
         set_all(instruction.output, codes);
         // A linear layer of images in another order than its channels knows only what all of them have in common.
-        if (static_cast<index_t>(x.size()) != packed.in_channels) return;
+        if (static_cast<index_t>(x.size()) != packed.in_channels ||
+            static_cast<index_t>(of(instruction.output).size()) != packed.out_channels)
+            return;
         for (index_t channel = 0; channel < packed.out_channels; ++channel) {
             const auto at = static_cast<std::size_t>(channel);
             const CodeInterval sumin = packed.has_sumin ? of(operands[1]).at(at) : CodeInterval{};
