@@ -11,10 +11,11 @@ are NHWC, weights OHWI. tests/quantization/operators/litert_networks_test.cpp bu
 import json
 import sys
 
-import flatbuffers
 import numpy as np
 from ai_edge_litert import interpreter as tfl
 from ai_edge_litert import schema_py_generated as schema
+
+from tflite_file import FUSED, NUMPY, TfliteFile
 
 try:
     from importlib.metadata import version
@@ -22,12 +23,7 @@ try:
 except Exception:  # an interpreter without metadata
     LITERT = "unknown"
 
-NUMPY = {"int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64}
-TENSOR = {"int8": schema.TensorType.INT8, "int16": schema.TensorType.INT16, "int32": schema.TensorType.INT32,
-          "int64": schema.TensorType.INT64}
 RANGE = {"int8": (-128, 127), "int16": (-32768, 32767)}
-FUSED = {"none": schema.ActivationFunctionType.NONE, "relu": schema.ActivationFunctionType.RELU,
-         "relu6": schema.ActivationFunctionType.RELU6}
 
 
 def bits(scale):
@@ -50,58 +46,14 @@ class Value:
                 "zero_point": self.zero_point}
 
 
-class Network:
+class Network(TfliteFile):
     def __init__(self, name, generator, dtype="int8"):
+        TfliteFile.__init__(self)
         self.name, self.random, self.dtype = name, generator, dtype
-        self.model = schema.ModelT()
-        self.model.version = 3
-        self.model.buffers = [schema.BufferT()]
-        self.graph = schema.SubGraphT()
-        self.graph.tensors, self.graph.operators = [], []
-        self.codes = []
-        self.model.operatorCodes = []
         self.values, self.layers = [], []
 
-    # --- the flatbuffer -------------------------------------------------------------------------------------------
-
-    def tensor(self, shape, dtype, scales, zero_point, data=None, axis=0):
-        t = schema.TensorT()
-        t.shape, t.type, t.name = list(shape), TENSOR[dtype], f"t{len(self.graph.tensors)}".encode()
-        if scales is not None:
-            q = schema.QuantizationParametersT()
-            q.scale = [float(s) for s in np.atleast_1d(scales)]
-            q.zeroPoint = [zero_point] * len(q.scale)
-            q.quantizedDimension = axis
-            t.quantization = q
-        if data is not None:
-            buffer = schema.BufferT()
-            buffer.data = np.frombuffer(np.ascontiguousarray(data, NUMPY[dtype]).tobytes(), np.uint8)
-            t.buffer = len(self.model.buffers)
-            self.model.buffers.append(buffer)
-        self.graph.tensors.append(t)
-        return len(self.graph.tensors) - 1
-
-    def operator(self, builtin, inputs, outputs, options_type=None, options=None, opcode_version=3):
-        key = (builtin, opcode_version)
-        if key not in self.codes:
-            code = schema.OperatorCodeT()
-            code.builtinCode, code.deprecatedBuiltinCode = builtin, min(builtin, 127)
-            code.version = opcode_version
-            self.model.operatorCodes.append(code)
-            self.codes.append(key)
-        op = schema.OperatorT()
-        op.opcodeIndex = self.codes.index(key)
-        op.inputs, op.outputs = list(inputs), list(outputs)
-        if options is not None:
-            op.builtinOptionsType, op.builtinOptions = options_type, options
-        self.graph.operators.append(op)
-
     def bytes(self):
-        self.graph.inputs, self.graph.outputs = [self.values[0].index], [self.values[-1].index]
-        self.model.subgraphs = [self.graph]
-        builder = flatbuffers.Builder(0)
-        builder.Finish(self.model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
+        return self.content([self.values[0].index], [self.values[-1].index])
 
     # --- values -----------------------------------------------------------------------------------------------------
 

@@ -18,19 +18,8 @@ from ai_edge_litert import interpreter as tfl
 from ai_edge_litert import schema_py_generated as schema
 
 import make_litert_networks as layers
-from make_litert_networks import FUSED, LITERT, NUMPY, RANGE, Network, Value, hexadecimal
-
-NUMPY["float32"] = np.float32
-layers.TENSOR["float32"] = schema.TensorType.FLOAT32
-FUSED["relu_n1_to_1"] = schema.ActivationFunctionType.RELU_N1_TO_1
-
-
-def make(struct, **fields):
-    made = struct()
-    for name, field in fields.items():
-        assert hasattr(made, name), name
-        setattr(made, name, field)
-    return made
+from make_litert_networks import LITERT, RANGE, Network, Value, hexadecimal
+from tflite_file import FUSED, NUMPY, make
 
 
 class Model(Network):
@@ -76,17 +65,9 @@ class Model(Network):
         return self.value([x], real, x.scale, x.zero_point, x.dtype)
 
     def add_operator(self, builtin, inputs, y, options=None, version=3, **fields):
-        option_type, struct = 0, None
-        if options is not None:
-            option_type = getattr(schema.BuiltinOptions, options)
-            struct = make(getattr(schema, options + "T"), **fields)
         indices = [i.index if isinstance(i, Value) else i for i in inputs]
-        self.operator(getattr(schema.BuiltinOperator, builtin), indices, [y.index], option_type, struct, version)
+        self.named_operator(builtin, indices, y.index, options, version, **fields)
         return y
-
-    def ints(self, numbers):
-        numbers = np.array(numbers, np.int32)
-        return self.tensor(numbers.shape, "int32", None, 0, numbers)
 
     # --- weights ----------------------------------------------------------------------------------------------------
 
@@ -577,17 +558,9 @@ class Reals(Network):
     def random_of(self, *shape):
         return self.tensor_of(shape, self.random.normal(0, 0.5, shape))
 
-    def ints(self, numbers):
-        numbers = np.array(numbers, np.int32)
-        return self.tensor(numbers.shape, "int32", None, 0, numbers)
-
     def op(self, builtin, inputs, shape, options=None, **fields):
         y = self.tensor_of(shape)
-        option_type, struct = 0, None
-        if options is not None:
-            option_type = getattr(schema.BuiltinOptions, options)
-            struct = make(getattr(schema, options + "T"), **fields)
-        self.operator(getattr(schema.BuiltinOperator, builtin), inputs, [y], option_type, struct, 1)
+        self.named_operator(builtin, inputs, y, options, **fields)
         return y
 
     def conv(self, x, channels, kernel, shape, stride=1, activation="none", same=True):
@@ -597,11 +570,7 @@ class Reals(Network):
                        fusedActivationFunction=FUSED[activation])
 
     def answer(self, folder, x, outputs):
-        self.graph.inputs, self.graph.outputs = [x], outputs
-        self.model.subgraphs = [self.graph]
-        builder = layers.flatbuffers.Builder(0)
-        builder.Finish(self.model.Pack(builder), b"TFL3")
-        content = bytes(builder.Output())
+        content = self.content([x], outputs)
         (folder / f"{self.name}.tflite").write_bytes(content)
         interpreter = tfl.Interpreter(model_content=content,
                                       experimental_op_resolver_type=tfl.OpResolverType.BUILTIN_REF)
