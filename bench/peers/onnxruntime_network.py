@@ -14,8 +14,9 @@ instruction set by themselves, AMX too: it has no setting for --isa, and its ver
 """
 import sys
 
-sys.dont_write_bytecode = True  # qdq_network.py is among the sources
+sys.dont_write_bytecode = True  # its imports are among the sources
 try:
+    import network_script
     import numpy as np
     import onnxruntime as ort
     import qdq_network
@@ -29,13 +30,14 @@ def describe(isa):
     return f"ONNX Runtime {ort.__version__}, QDQ models, one thread, {choice}"
 
 
-def prepare(model, input_shape, _isa):
+def prepare(steps, types, _isa):
     """One call of a session whose input and output are bound to memory of our own."""
+    model, input_shape = qdq_network.model_of(steps, types)
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    image = qdq_network.random_image(input_shape)
+    image = network_script.random_image(input_shape)
     logits = np.zeros(session.run(None, {"image": image})[0].shape, np.float32)
     binding = session.io_binding()
     values = [ort.OrtValue.ortvalue_from_numpy(image), ort.OrtValue.ortvalue_from_numpy(logits)]
@@ -49,4 +51,4 @@ def prepare(model, input_shape, _isa):
 
 
 if __name__ == "__main__":
-    qdq_network.run_script(describe, prepare)
+    network_script.run_script(describe, prepare)

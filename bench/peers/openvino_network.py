@@ -20,8 +20,9 @@ convolution on AMX: the bench runs it with unsigned ones.
 import os
 import sys
 
-sys.dont_write_bytecode = True  # qdq_network.py is among the sources
+sys.dont_write_bytecode = True  # its imports are among the sources
 try:
+    import network_script
     import numpy as np
     import openvino as ov
     import qdq_network
@@ -77,18 +78,19 @@ def require_int8(network):
 
 def describe(isa):
     limit(isa)
-    _, kernel, _ = require_int8(compiled(qdq_network.model_of(PROBE, "u8")[0]))[0]
+    _, kernel, _ = require_int8(compiled(qdq_network.model_of(network_script.steps_of(PROBE), "u8")[0]))[0]
     version = ov.get_version().split("-")[0]
     return (f"OpenVINO {version}, QDQ models, one thread, int8 convolutions run as {kernel} "
             f"({f'--peer-isa is {isa}' if isa else '--peer-isa limits it'})")
 
 
-def prepare(model, input_shape, isa):
+def prepare(steps, types, isa):
     """One call of a request whose input and output are memory of our own."""
     limit(isa)
+    model, input_shape = qdq_network.model_of(steps, types)
     network = compiled(model)
     require_int8(network)
-    image = qdq_network.random_image(input_shape)
+    image = network_script.random_image(input_shape)
     logits = np.zeros([int(extent) for extent in network.output().shape], np.float32)
     request = network.create_infer_request()
     request.set_input_tensor(ov.Tensor(image, shared_memory=True))
@@ -101,4 +103,4 @@ def prepare(model, input_shape, isa):
 
 
 if __name__ == "__main__":
-    qdq_network.run_script(describe, prepare)
+    network_script.run_script(describe, prepare)
