@@ -44,6 +44,12 @@ def steps_of(text):
     return steps
 
 
+# One convolution, for --version.
+PROBE = steps_of("""quantize quant 0 -1 1 64 8 8 64 1x1 1x1 0,0,0,0 1 none
+conv2d conv 1 -1 2 64 8 8 64 1x1 1x1 0,0,0,0 1 relu
+dequantize dequant 2 -1 3 64 8 8 64 1x1 1x1 0,0,0,0 1 none""")
+
+
 def random_weights(random, shape, outputs, input_scale):
     """Codes of a weight, its scale for each output channel, codes of the bias and its scales."""
     scales = (0.01 + 1e-5 * random.integers(0, 100, outputs)).astype(np.float32)

@@ -34,10 +34,6 @@ except ImportError as missing:
 ISAS = ("sse41", "avx", "avx2", "avx2_vnni", "avx2_vnni_2", "avx512_core", "avx512_core_vnni", "avx512_core_bf16",
         "avx512_core_fp16", "avx512_core_amx", "avx512_core_amx_fp16")
 
-PROBE = """quantize quant 0 -1 1 64 8 8 64 1x1 1x1 0,0,0,0 1 none
-conv2d conv 1 -1 2 64 8 8 64 1x1 1x1 0,0,0,0 1 relu
-dequantize dequant 2 -1 3 64 8 8 64 1x1 1x1 0,0,0,0 1 none"""
-
 
 def limit(isa):
     """Before oneDNN is first used."""
@@ -78,7 +74,7 @@ def require_int8(network):
 
 def describe(isa):
     limit(isa)
-    _, kernel, _ = require_int8(compiled(qdq_network.model_of(network_script.steps_of(PROBE), "u8")[0]))[0]
+    _, kernel, _ = require_int8(compiled(qdq_network.model_of(network_script.PROBE, "u8")[0]))[0]
     version = ov.get_version().split("-")[0]
     return (f"OpenVINO {version}, QDQ models, one thread, int8 convolutions run as {kernel} "
             f"({f'--peer-isa is {isa}' if isa else '--peer-isa limits it'})")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Whole networks through a program, one image at a time: on one and on two threads, beside oneDNN's chain of the same
-// layers in the same process in turns, and beside ONNX Runtime and OpenVINO in child processes between them.
+// layers in the same process in turns, and beside ONNX Runtime, OpenVINO and LiteRT in child processes between them.
 #include <fmt/format.h>
 
 #include <cstdio>

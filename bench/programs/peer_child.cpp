@@ -50,7 +50,8 @@ Finished run_script(const ChildPeer& peer, const std::string& isa, const std::st
 
 const std::vector<ChildPeer>& child_peers() {
     static const std::vector<ChildPeer> peers{{"ONNX Runtime", "onnxruntime_network.py", {"u8", "s8"}},
-                                              {"OpenVINO", "openvino_network.py", {"u8"}}};
+                                              {"OpenVINO", "openvino_network.py", {"u8"}},
+                                              {"LiteRT", "litert_network.py", {"s8"}}};
     return peers;
 }
 

@@ -16,7 +16,7 @@ struct ChildPeer {
     std::vector<const char*> types;  // of the activations: u8 or s8
 };
 
-/// All of them, in the order of the table. Each runs with signed activations too, unless its script says why not.
+/// All of them, in the order of the table. Each runs with both types of activations, unless its script says why not.
 const std::vector<ChildPeer>& child_peers();
 
 /// Name, version and instruction set; or why it does not run here. INTQ_PYTHON names another interpreter than python3.
