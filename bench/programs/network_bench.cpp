@@ -202,6 +202,7 @@ public:
     Row row_of(std::span<const Measurement> measured, std::span<const std::vector<PeerTime>> beside) const {
         Row row = network_->row();
         row.operations = description_.operations();
+        row.arena = static_cast<double>(network_->lowered().program().arena_size);
         fill(row, measured[0], peak_);
         for (std::size_t i = 0; i < names_.size(); ++i)
             row.peers.push_back(
@@ -254,6 +255,7 @@ void add_threads(Benchmarks& benchmarks, NamedNetwork& network, intq::ThreadPool
     const auto filled = [row, &network](std::span<const Measurement> measured) {
         Row result = row;
         result.operations = network.lowered().description().operations();
+        result.arena = static_cast<double>(network.lowered().program().arena_size);
         fill(result, measured[0], nullptr);
         result.peers.push_back({"one thread", measured[1].median_seconds(), median_ratio(measured[1], measured[0])});
         return result;

@@ -42,7 +42,7 @@ std::string percent(const std::optional<double>& part) {
 }
 std::string microseconds(double seconds) { return fmt::format("{:.{}f}", seconds * 1e6, seconds < 1e-5 ? 3 : 1); }
 
-std::vector<std::string> cells_of(const Row& row, const std::vector<std::string>& peers) {
+std::vector<std::string> cells_of(const Row& row, const std::vector<std::string>& peers, bool has_arenas) {
     const bool measured = row.seconds > 0.0;
     std::vector<std::string> cells{row.layer,
                                    row.target,
@@ -52,6 +52,7 @@ std::vector<std::string> cells_of(const Row& row, const std::vector<std::string>
                                    measured ? fmt::format("{:.1f}", row.operations / row.seconds * 1e-9) : "-",
                                    percent(row.part_of_peak),
                                    percent(row.part_of_limit)};
+    if (has_arenas) cells.push_back(row.arena ? fmt::format("{:.0f}", *row.arena) : "-");
     for (const std::string& name : peers) {
         const PeerTime* const peer = find_peer(row, name);
         cells.push_back(peer != nullptr ? microseconds(peer->seconds) : "-");
@@ -70,12 +71,15 @@ void print_table(const std::vector<const Row*>& rows) {
                                            {"GOP/s", Align::right},
                                            {"% peak", Align::right},
                                            {"% limit", Align::right}};
+    const bool has_arenas =
+        std::any_of(rows.begin(), rows.end(), [](const Row* row) { return row->arena.has_value(); });
+    if (has_arenas) columns.push_back({"arena bytes", Align::right});
     for (const std::string& name : peers) {
         columns.push_back({name + " us", Align::right});
         columns.push_back({"ratio", Align::right});
     }
     TextTable table(columns);
-    for (const Row* row : rows) table.add_row(cells_of(*row, peers));
+    for (const Row* row : rows) table.add_row(cells_of(*row, peers, has_arenas));
     fmt::print("{}\n", table.str(TableStyle::simple));
 }
 
@@ -149,6 +153,7 @@ Counters counters_of(const Row& row) {
     counters.emplace_back("spread", row.spread);
     if (row.part_of_peak) counters.emplace_back("part of peak", *row.part_of_peak);
     if (row.part_of_limit) counters.emplace_back("part of limit", *row.part_of_limit);
+    if (row.arena) counters.emplace_back("arena bytes", *row.arena);
     for (const PeerTime& peer : row.peers)
         if (peer.ratio) counters.emplace_back(peer.name + " / ours", *peer.ratio);
     return counters;

@@ -31,6 +31,7 @@ struct Row {
     double spread = 0.0;                   // of the samples, relative
     std::string peak;                      // name of the peak loop; empty without one
     std::optional<double> part_of_peak, part_of_limit;
+    std::optional<double> arena;  // bytes that a run of a program needs beside its constants
     std::vector<PeerTime> peers;
     std::string refused;
 
@@ -46,7 +47,8 @@ void fill(Row& row, const Measurement& own, const PeakLoop* peak);
 /// Numbers beside the time of a row, by name.
 using Counters = std::vector<std::pair<std::string, double>>;
 
-/// Rate, spread, parts of the peak and of the limit, and the ratio to each other library, as far as the row has them.
+/// Rate, spread, parts of the peak and of the limit, arena, and the ratio to each other library, as far as the row has
+/// them.
 Counters counters_of(const Row& row);
 
 struct Results {

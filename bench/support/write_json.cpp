@@ -64,6 +64,7 @@ std::string text_of(const Row& row) {
     } else {
         text += fmt::format(R"("refused": {}, )", quoted(row.refused));
     }
+    if (row.arena) text += fmt::format(R"("arena_bytes": {:.0f}, )", *row.arena);
     return text + fmt::format("\"peers\": [{}]}}", joined(peers, ", "));
 }
 
