@@ -10,9 +10,9 @@
 #include <optional>
 #include <thread>
 
-#include "intq/io/text_table.hpp"
 #include "intq/tensor/thread_pool.hpp"
 #include "peers/peer.hpp"
+#include "programs/instruction_times.hpp"
 #include "programs/lowered_network.hpp"
 #include "programs/network_models.hpp"
 #include "programs/network_table.hpp"
@@ -24,8 +24,6 @@
 namespace {
 
 using namespace intq_bench;
-using intq::io::Align;
-using intq::io::TextTable;
 
 // --- what two threads can do -----------------------------------------------------------------------------------------
 
@@ -36,55 +34,6 @@ double peak_scaling(intq::ThreadPool& pool, const PeakLoop& loop, const Sampling
     const std::vector<Contender> contenders{{[&] { run(0); }}, {[&] { pool.executor()(pool.threads(), run); }}};
     const std::vector<Measurement> measured = measure_in_turns(contenders, sampling);
     return pool.threads() * median_ratio(measured[0], measured[1]);
-}
-
-// --- instructions ----------------------------------------------------------------------------------------------------
-
-/// Seconds of each instruction, from the moment that the one before it ended.
-struct InstructionTimes {
-    std::vector<std::vector<double>> seconds;
-    double last = 0.0;
-
-    static void take(void* context, const intq::runtime::Program&, intq::index_t instruction, const void*,
-                     intq::index_t) {
-        auto& self = *static_cast<InstructionTimes*>(context);
-        const double end = now();
-        self.seconds[static_cast<std::size_t>(instruction)].push_back(end - self.last);
-        self.last = now();
-    }
-};
-
-/// Median of each instruction over `runs` runs.
-std::vector<double> instruction_times(const LoweredNetwork& network, const intq::Executor& executor, int runs) {
-    InstructionTimes times;
-    times.seconds.resize(network.program().instructions.size());
-    for (int run = 0; run < runs; ++run) {
-        times.last = now();
-        network.run(executor, {&InstructionTimes::take, &times});
-    }
-    std::vector<double> medians;
-    for (const std::vector<double>& samples : times.seconds) medians.push_back(median(samples));
-    return medians;
-}
-
-void print_instructions(const LoweredNetwork& network, intq::ThreadPool* pool, int runs) {
-    std::vector<TextTable::Column> columns{
-        {"instruction"}, {"operator"}, {"us", Align::right}, {"GOP/s", Align::right}};
-    if (pool != nullptr) columns.push_back({"two threads", Align::right});
-    TextTable table(columns);
-    const std::vector<double> one = instruction_times(network, intq::serial, runs);
-    const std::vector<double> two =
-        pool != nullptr ? instruction_times(network, pool->executor(), runs) : std::vector<double>();
-    for (std::size_t i = 0; i < one.size(); ++i) {
-        const intq::runtime::Instruction& instruction = network.program().instructions[i];
-        const bool has_weights = instruction.op == intq::OpKind::conv2d || instruction.op == intq::OpKind::linear;
-        const double operations = has_weights ? shape_of(network.program(), instruction).operations() : 0.0;
-        std::vector<std::string> cells{instruction.name, name_of(instruction.op), fmt::format("{:.1f}", one[i] * 1e6),
-                                       has_weights ? fmt::format("{:.0f}", operations / one[i] * 1e-9) : "-"};
-        if (pool != nullptr) cells.push_back(fmt::format("{:.2f} x", one[i] / two[i]));
-        table.add_row(cells);
-    }
-    fmt::print("{}\n", table.str(intq::io::TableStyle::simple));
 }
 
 // --- networks --------------------------------------------------------------------------------------------------------
@@ -271,7 +220,7 @@ void add_threads(Benchmarks& benchmarks, NamedNetwork& network, intq::ThreadPool
          [&, filled](std::span<const Measurement> measured) { rows.push_back(filled(measured)); }});
 }
 
-/// What the machine gives to two threads, and each network by instructions.
+/// What the machine gives to two threads, and each network by instructions and by what its time is spent on.
 void print_parts(std::deque<NamedNetwork>& networks, intq::ThreadPool* pool, const Arguments& arguments) {
     const PeakLoop* const peak = peak_of(network_table().backend, intq::DType::int8);
     if (pool == nullptr)
@@ -279,9 +228,19 @@ void print_parts(std::deque<NamedNetwork>& networks, intq::ThreadPool* pool, con
     else if (peak != nullptr)
         fmt::print("two threads run {} {:.2f} times as often as one\n", peak->name,
                    peak_scaling(*pool, *peak, arguments.sampling()));
-    for (NamedNetwork& network : networks)
-        if (!arguments.quick && arguments.matches(network.row().label()))
-            print_instructions(network.lowered(), pool, 50);
+    if (arguments.quick) return;
+    constexpr int runs = 50;
+    std::vector<NamedSplit> splits;
+    for (NamedNetwork& named : networks) {
+        if (!arguments.matches(named.row().label())) continue;
+        const LoweredNetwork& network = named.lowered();
+        const InstructionTimes one = measure_instructions(network, intq::serial, peak, runs);
+        std::optional<InstructionTimes> two;
+        if (pool != nullptr) two = measure_instructions(network, pool->executor(), nullptr, runs);
+        print_instructions(network, one, two ? &*two : nullptr);
+        if (peak != nullptr) splits.push_back({network.name(), split_of(network, one)});
+    }
+    print_splits(splits);
 }
 
 /// Lowers each network, which throws where its bytes differ; nothing is measured.
