@@ -2,8 +2,9 @@
 #
 # Runs a program of another machine and demands the output that is expected.
 #
-#   cmake -D PROGRAM=<program> -D EXPECTED=<program of this machine, or text file> -D MACHINE=<name> -D COMPILER=<words>
-#         -D EMULATOR_NAME=<name> -D ROW=<file> [-D EXPECTED_BACKEND=<name>] -P check_machine.cmake -- [<emulator> <word>...]
+#   cmake -D PROGRAM=<program> -D EXPECTED=<program of this machine, or text files joined by |> -D MACHINE=<name>
+#         -D COMPILER=<words> -D EMULATOR_NAME=<name> -D ROW=<file> [-D EXPECTED_BACKEND=<name>] -P check_machine.cmake
+#         -- [<emulator> <word>...]
 #
 # The row of the table that ./dev conformance prints goes to ROW: machine, compiler, emulator, and each line's checksum.
 
@@ -12,7 +13,12 @@ include("${CMAKE_CURRENT_LIST_DIR}/../structure/command_words.cmake")
 
 file(REMOVE "${ROW}")
 if(EXPECTED MATCHES "\\.txt$")
-    file(READ "${EXPECTED}" expected)
+    string(REPLACE "|" ";" files "${EXPECTED}")
+    set(expected "")
+    foreach(file IN LISTS files)
+        file(READ "${file}" text)
+        string(APPEND expected "${text}")
+    endforeach()
 else()
     execute_process(COMMAND "${CMAKE_COMMAND}" -E env "INTQ_BACKEND=${EXPECTED_BACKEND}" "${EXPECTED}" OUTPUT_VARIABLE expected COMMAND_ERROR_IS_FATAL ANY)
 endif()

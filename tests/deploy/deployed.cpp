@@ -1,39 +1,28 @@
 // SPDX-License-Identifier: MIT
 //
-// A generated header and the file of the same program on any machine: compiled with
+// Generated headers and the files of the same programs on any machine: compiled with -DINTQ_MODELS_HEADER="<header>",
+// which includes <name>.hpp and <name>_file.hpp of each network, and defines INTQ_MODELS(X) as X(<name>) X(<name>)...
 //
-//     -DINTQ_MODEL=<name> -DINTQ_MODEL_HEADER="<name>.hpp" -DINTQ_MODEL_FILE="<name>_file.hpp"
-//
-// It prints a checksum of the output on a pattern, the verdict of the self test, and whether the program out of the
-// file gives the same bytes.
+// For each network it prints a checksum of the output on a pattern, the verdict of the self test, and whether the
+// program out of the file gives the same bytes. One program holds them all, because compilers take longer for the
+// kernels of every operator, with which files are checked, than for a network.
 #include <cstdint>
 #include <cstdio>
 #include <type_traits>
 
-#include INTQ_MODEL_HEADER
-#include INTQ_MODEL_FILE
+#include INTQ_MODELS_HEADER
 #include "pattern.hpp"
-
-#define INTQ_JOIN_NAMES(a, b) a##b
-#define INTQ_FILE_OF(name) INTQ_JOIN_NAMES(name, _file)
 
 namespace {
 
 using namespace intq;
-namespace model = INTQ_MODEL;
 
-constexpr std::size_t inputs = static_cast<std::size_t>(model::data::tensors[model::data::inputs[0]].shape.size());
-constexpr std::size_t outputs = static_cast<std::size_t>(model::data::tensors[model::data::outputs[0]].shape.size());
-
-constexpr bool takes_pixels = model::data::tensors[model::data::inputs[0]].dtype == DType::uint8;
-std::conditional_t<takes_pixels, std::uint8_t, float> x[inputs];
-float y[outputs];
 alignas(buffer_alignment) std::byte tables[64 * 1024];
 alignas(buffer_alignment) std::byte file_arena[192 * 1024];  // holds the input as well
 
-bool file_agrees() {
-    const auto file = std::as_bytes(std::span(INTQ_FILE_OF(INTQ_MODEL)));
-    const auto& table = model::data::all;  // with what a file is checked against
+/// Whether the program in `file` gives the bytes `y` on `x`, and passes its self test.
+bool file_agrees(std::span<const std::byte> file, const kernels::KernelTable& table, const std::byte* x,
+                 std::span<const std::byte> y) {
     const auto loaded = runtime::load_program(file, table, {tables, sizeof tables});
     if (!loaded) {
         std::printf("the file is refused: %s of %s\n", name_of(loaded.status().code), name_of(loaded.status().field));
@@ -41,23 +30,44 @@ bool file_agrees() {
     }
     const runtime::Program& program = loaded->program;
     if (program.arena_size > static_cast<index_t>(sizeof file_arena)) return false;
-    runtime::write_inputs(program, file_arena, reinterpret_cast<const std::byte*>(x));
+    runtime::write_inputs(program, file_arena, x);
     runtime::execute(program, table, file_arena, 1);
-    const bool is_same = std::memcmp(runtime::tensor_data(program, file_arena, program.outputs[0]), y, sizeof y) == 0;
+    const void* output = runtime::tensor_data(program, file_arena, program.outputs[0]);
+    const bool is_same = std::memcmp(output, y.data(), y.size()) == 0;
     return is_same && runtime::self_test(program, loaded->golden, table, file_arena).is_none();
 }
 
-}  // namespace
-
-int main() {
-    test::fill_pattern(x, static_cast<index_t>(inputs));
-    model::run(x, y);
-    std::printf("output %08x\n", static_cast<unsigned>(crc32(std::as_bytes(std::span(y)))));
-    const runtime::SelfTestResult result = model::self_test();
+template <class Model> void print_model(const char* name, std::span<const std::byte> file) {
+    static std::conditional_t<Model::input.dtype == DType::uint8, std::uint8_t, float> x[Model::input.shape.size()];
+    static float y[Model::output.shape.size()];
+    test::fill_pattern(x, Model::input.shape.size());
+    Model::run(x, y);
+    const auto bytes = std::as_bytes(std::span(y));
+    std::printf("%s: output %08x\n", name, static_cast<unsigned>(crc32(bytes)));
+    const runtime::SelfTestResult result = Model::self_test();
     if (result)
         std::printf("self test passed\n");
     else
         std::printf("self test failed: %s\n", result.constants_are_whole ? result.layer : "constants");
-    std::printf(file_agrees() ? "file agrees\n" : "file differs\n");
+    const bool agrees = file_agrees(file, Model::all, reinterpret_cast<const std::byte*>(x), bytes);
+    std::printf(agrees ? "file agrees\n" : "file differs\n");
+}
+
+/// A generated header as a type.
+#define INTQ_DEPLOYED_MODEL(name)                                                          \
+    struct name##_model {                                                                  \
+        static constexpr const auto& input = name::data::tensors[name::data::inputs[0]];   \
+        static constexpr const auto& output = name::data::tensors[name::data::outputs[0]]; \
+        static constexpr const auto& all = name::data::all;                                \
+        template <class X, class Y> static void run(X& x, Y& y) { name::run(x, y); }       \
+        static runtime::SelfTestResult self_test() { return name::self_test(); }           \
+    };
+INTQ_MODELS(INTQ_DEPLOYED_MODEL)
+
+}  // namespace
+
+int main() {
+#define INTQ_PRINT_MODEL(name) print_model<name##_model>(#name, std::as_bytes(std::span(name##_file)));
+    INTQ_MODELS(INTQ_PRINT_MODEL)
     return 0;
 }

@@ -42,7 +42,7 @@ std::string bytes_source(const std::string& name, std::span<const std::byte> byt
 }
 
 /// What deployed.cpp prints of a sound model.
-std::string expected_of(const program::OwnedProgram& owned) {
+std::string expected_of(const std::string& name, const program::OwnedProgram& owned) {
     const runtime::Program& program = owned.program();
     const Shape shape = program.tensor(program.inputs[0]).shape;
     const DType dtype = program.tensor(program.inputs[0]).dtype;
@@ -54,9 +54,9 @@ std::string expected_of(const program::OwnedProgram& owned) {
         fill_pattern(image.flat<float>().data(), shape.size());
     const Tensor y = owned.run(image);
     char text[80];
-    std::snprintf(text, sizeof text, "output %08x\nself test passed\nfile agrees\n",
+    std::snprintf(text, sizeof text, ": output %08x\nself test passed\nfile agrees\n",
                   static_cast<unsigned>(crc32({y.data(), static_cast<std::size_t>(y.bytes())})));
-    return text;
+    return name + text;
 }
 
 /// The extents of an image as `HxWxC`; of one pixel and of a vector its channels.
@@ -125,7 +125,7 @@ bool write(const NamedNetwork& network, const kernels::KernelTable& table, const
     options.name = network.name;
     if (network.rows.mode != program::RowMode::off) options.rows = network.rows;
     io::write_file(path(".hpp"), deploy::generate_cpp(owned->program(), owned->table(), golden, options));
-    io::write_file(path(".txt"), expected_of(*owned));
+    io::write_file(path(".txt"), expected_of(network.name, *owned));
     const deploy::HeaderProgram header = deploy::header_program(owned->program(), owned->table(), golden, options.rows);
     io::write_file(path("_layers.txt"), layer_lines(header.program));
     const deploy::MemoryReport report = deploy::memory_report(header.program, owned->table());
