@@ -24,9 +24,11 @@ set(INTQ_COMPILED_BACKENDS all CACHE STRING "Backends of intq::compiled: all, na
 option(INTQ_COMPILED_QUICK "intq::compiled is built quickly rather than to run quickly" OFF)
 
 # A row is a unit: the library that it goes into, its name, and the rooms (folders below include/intq) that it defines.
-# Rooms that share headers stand together, and the units take about as long as each other.
+# Rooms that share headers stand together, and the units take about as long as each other. What asks for the backends
+# that are held stands apart: it alone is compiled anew when INTQ_COMPILED_BACKENDS changes.
 set(intq_compiled_units
-    "base basics io tensor program/float program numeric_suite/metrics deploy"
+    "base basics io tensor program numeric_suite/metrics deploy"
+    "base float program/float"
     "kernels tables program/backends"
     "model nn nn/model nn/float_operators nn/layers"
     "model graph graph"
@@ -146,7 +148,9 @@ function(intq_add_compiled target)
         string(REPLACE " " ";" row "${row}")
         list(POP_FRONT row part unit)
         intq_room_unit("${row}" text)
-        if(row MATCHES "program")
+        set(of_backends ${row})
+        list(FILTER of_backends INCLUDE REGEX "^program/(float|backends)$")
+        if(of_backends)
             string(PREPEND text "#define INTQ_COMPILED_BACKENDS(X)${list}\n")
         endif()
         intq_write_unit("${folder}/${unit}.cpp" "${text}")
