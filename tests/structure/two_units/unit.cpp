@@ -4,9 +4,10 @@
 // Observes an image, quantizes and convolves it, all with the unit's own default backend, and checks a program. The
 // macro INTQ_UNIT names its function.
 //
-// Planted faults: INTQ_FAULT == 1 adds a function that is not in an inline namespace, as a header would that forgot it;
-// 2 changes one byte of the result; 3 adds a function to the namespace of core, where only types and constants live;
-// 4 calls a function of the standard library that is not inlined.
+// Planted faults, two in a unit, which different checks must see: INTQ_FAULT == 1 adds a function that is not in an
+// inline namespace, as a header would that forgot it, and changes one byte of the result; 2 adds a function to the
+// namespace of core, where only types and constants live, and calls a function of the standard library that is not
+// inlined.
 #include "structure/two_units/unit.hpp"
 
 #include <algorithm>
@@ -27,7 +28,7 @@
 namespace intq {
 inline int outside_of_the_inline_namespace(int x) { return x + 1; }
 }  // namespace intq
-#elif INTQ_FAULT == 3
+#elif INTQ_FAULT == 2
 namespace intq {
 inline namespace INTQ_CORE_ABI {
 INTQ_NEVER_INLINE inline float in_the_namespace_of_core(float x) { return x * 3.0f + 1.0f; }
@@ -140,11 +141,9 @@ extern "C" void INTQ_UNIT(UnitResult* result) {
             result->bytes[result->size++] = static_cast<unsigned char>(bits >> shift);
 #if INTQ_FAULT == 1
     result->bytes[0] = static_cast<unsigned char>(outside_of_the_inline_namespace(result->bytes[0]) - 1);
-#elif INTQ_FAULT == 2
     result->bytes[result->size - 1] ^= 1;
-#elif INTQ_FAULT == 3
+#elif INTQ_FAULT == 2
     if (in_the_namespace_of_core(static_cast<float>(result->bytes[0])) < 0.0f) result->bytes[0] = 0;
-#elif INTQ_FAULT == 4
     const float& (*volatile larger)(const float&, const float&) = &std::max<float>;
     if (larger(0.0f, result->bytes[0]) < 0.0f) result->size = 0;
 #endif
