@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// A program that includes everything.
+// A program that reads ONNX files, which need another library's headers. That every header is installed is seen by
+// comparing lists; that they all compile is what structure/ checks.
 #include <cstdio>
 
-#include "intq/intq.hpp"
+#include "intq/onnx.hpp"
 
 int main() {
     const float data[4] = {1, 2, 3, 4};

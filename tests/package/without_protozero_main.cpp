@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// A program that includes everything where there is no protozero: it is told so when it reads an ONNX file.
+// A program that includes all that uses protozero, where there is none: it is told so when it reads an ONNX file.
 #include <cstdio>
 #include <string>
 
-#include "intq/intq.hpp"
+#include "intq/onnx.hpp"
 
 int main() {
     int right = 0;
