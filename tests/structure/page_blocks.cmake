@@ -2,6 +2,9 @@
 #
 # Reads the blocks of code of a page: ```<language>, lines, ```.
 
+# What programs of pages are compiled with: all warnings that a user may have on, as errors.
+set(page_warnings -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wundef -Wold-style-cast -Wcast-align -Werror)
+
 # Takes the next block of a language from `text`; `found` says whether there was one.
 macro(take_block language result)
     set(found FALSE)
