@@ -18,7 +18,7 @@ function(run_or_fail what)
     set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-run_or_fail("compiling" ${command} -fno-exceptions -fno-rtti -fno-threadsafe-statics -O1 -c "${SOURCE}" -o "${OBJECT}")
+run_or_fail("compiling" ${command} -fno-exceptions -fno-rtti -fno-threadsafe-statics -c "${SOURCE}" -o "${OBJECT}")
 run_or_fail("nm" "${NM}" -u "${OBJECT}")
 
 string(REGEX MATCHALL "[^ \n]+" symbols "${output}")
