@@ -41,6 +41,7 @@ struct DroppedProgram {
 ///
 /// Result   the outputs are the same bytes for every input, and a run ends early for the same codes outside stated
 ///          bounds. The same program where there is nothing to drop
+/// Rows     none, where something was dropped: copy_program() plans them anew
 /// Cost     code_intervals(), and O(weights)
 DroppedProgram drop_constant_channels(const std::shared_ptr<OwnedProgram>& program);
 

@@ -187,6 +187,11 @@ INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<cons
         if (!inputs[i].defined())
             throw Error("input " + std::to_string(i) + " of the program is an undefined tensor; expected " +
                         name_of(x.dtype) + " of shape " + to_string(detail::with_batch(x.shape, -1)));
+        if (i > 0 && inputs[i].dtype() == x.dtype && inputs[i].rank() == x.shape.rank && total >= 0 &&
+            inputs[i].shape() == detail::with_batch(x.shape, inputs[i].extent(0)) && inputs[i].extent(0) != total)
+            throw Error("input " + std::to_string(i) + " of the program, " + in_quotes(x.name) + ", has " +
+                        std::to_string(inputs[i].extent(0)) + " samples, and input 0 has " + std::to_string(total) +
+                        "; all take the same number");
         if (inputs[i].dtype() != x.dtype || inputs[i].rank() != x.shape.rank ||
             !(inputs[i].shape() == detail::with_batch(x.shape, total)))
             throw Error("the program takes " + std::string(name_of(x.dtype)) + " of shape " +
