@@ -5,6 +5,7 @@
 #define INTQ_PROGRAM_HPP
 
 // The program, and its run on batches of samples.
+#include "intq/program/given_inputs.hpp"
 #include "intq/program/owned_program.hpp"
 
 // The output of each of its instructions in a run.
