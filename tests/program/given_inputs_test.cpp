@@ -75,3 +75,20 @@ TEST_CASE("a run reads images where their tensor has them, and leaves them as th
     const Tensor rearranged = images.to_layout(Layout::channels_last);
     CHECK(bytes_of(owned.run(rearranged)) == expected);
 }
+
+TEST_CASE("inputs of different numbers of samples are named, with both numbers") {
+    const test::SmallProgram small(table(), oracle::tflite_double());
+    runtime::Program program = small.program();
+    const std::vector<std::int32_t> twice{program.inputs[0], program.inputs[0]};
+    program.inputs = twice;
+    Shape shape = program.tensor(twice[0]).shape;
+    std::vector<Tensor> inputs;
+    for (const index_t samples : {5, 2}) {
+        shape[0] = samples;
+        inputs.push_back(Tensor::of_shape(shape));
+    }
+    CHECK_THROWS_WITH(program::check_inputs(program, inputs),
+                      Catch::Contains("input 1") && Catch::Contains("2 samples, and input 0 has 5"));
+    inputs[1] = inputs[0];
+    CHECK(program::check_inputs(program, inputs) == 5);
+}

@@ -17,6 +17,7 @@
 #include "intq/io/describe.hpp"
 #include "intq/kernels/operators/conv.hpp"
 #include "intq/kernels/operators/pool.hpp"
+#include "intq/program/given_inputs.hpp"
 #include "intq/program/lifetimes.hpp"
 #include "intq/runtime/check.hpp"
 #include "intq/runtime/execute.hpp"
@@ -84,7 +85,7 @@ class RandomGroups {
 public:
     RandomGroups(const runtime::Program& whole, const kernels::KernelTable& table, Dice& dice, bool may_give_inputs)
         : made_(whole), table_(table), dice_(dice) {
-        if (may_give_inputs) give_inputs();
+        if (may_give_inputs) made_.tensors = program::give_inputs(whole);
     }
     GroupedProgram run() {
         const auto end = static_cast<std::int32_t>(made_.instructions.size());
@@ -98,19 +99,6 @@ public:
     }
 
 private:
-    /// Inputs that only operators read which can read them where their caller has them.
-    void give_inputs() {
-        const runtime::Program& whole = made_.rest;
-        for (std::size_t k = 0; k < whole.inputs.size(); ++k) {
-            runtime::ProgramTensor& input = made_.tensors.at(static_cast<std::size_t>(whole.inputs[k]));
-            const auto readers = readers_of(whole, whole.inputs[k]);
-            const bool may_give = std::ranges::all_of(readers, [&](std::int32_t reader) {
-                return kernels::find_operator(made_.instruction(reader).op)->reads_given;
-            });
-            if (may_give && !input.has_stated_bounds && std::ranges::count(whole.outputs, whole.inputs[k]) == 0)
-                input.offset = kernels::offset_of_given(static_cast<index_t>(k));
-        }
-    }
     /// Instructions from one on that can be a group; chooses which of them add up.
     std::int32_t choose_run(std::int32_t first) {
         const auto end = static_cast<std::int32_t>(made_.instructions.size());
