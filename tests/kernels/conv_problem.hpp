@@ -42,6 +42,7 @@ struct ConvProblem {
     std::vector<float> bias_reals;
     std::vector<std::int64_t> bias_codes;
     bool has_int32_bias = false;  // the codes are given as int32
+    bool is_nonnegative = false;  // no code of x is below 0, and the library is told so
     std::optional<oracle::GivenMultipliers> given;
     std::optional<oracle::Bounds> bounds;
     std::optional<Codes> sumin;
@@ -114,6 +115,7 @@ public:
         if (!problem.bias_codes.empty() && !problem.has_int32_bias) spec_.bias_codes = problem.bias_codes.data();
         take_given(problem);
         spec_.activation = problem.activation;
+        spec_.input_is_nonnegative = problem.is_nonnegative;
         spec_.wide_sum = problem.sum_bits > policy.accumulator_bits(problem.input.dtype);
         if (adds) spec_.sumin = &operand_;
     }

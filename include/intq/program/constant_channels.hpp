@@ -107,7 +107,7 @@ public:
         ProgramStorage& to = copy.storage();
         for (const runtime::Instruction& instruction : program_.instructions) {
             if (holder(instruction.output) != instruction.output) continue;
-            runtime::Instruction written = copied(copy, instruction);
+            runtime::Instruction written = copied(copy, instruction, numbers);
             written.output = numbers[static_cast<std::size_t>(instruction.output)];
             written.first_operand = static_cast<std::int32_t>(to.operands.size());
             for (const std::int32_t operand : program_.operands_of(instruction))
@@ -194,15 +194,18 @@ private:
         note_lost();
     }
 
-    runtime::Instruction copied(ProgramCopy& copy, const runtime::Instruction& instruction) const {
+    /// @param numbers  of the tensors that are left
+    runtime::Instruction copied(ProgramCopy& copy, const runtime::Instruction& instruction,
+                                const std::vector<std::int32_t>& numbers) const {
         const auto is_whole = [&](std::int32_t tensor) {
             return std::find(kept(tensor).begin(), kept(tensor).end(), false) == kept(tensor).end();
         };
         const auto operands = program_.operands_of(instruction);
+        const std::int32_t x = numbers[static_cast<std::size_t>(operands[0])];
         if (is_whole(instruction.output) && std::all_of(operands.begin(), operands.end(), is_whole))
-            return copy.copy_of(instruction);
-        if (instruction.params.kind == kernels::ParamKind::conv) return part_of_layer(copy, instruction);
-        runtime::Instruction written = copy.copy_of(instruction);
+            return copy.copy_of(instruction, x);
+        if (instruction.params.kind == kernels::ParamKind::conv) return part_of_layer(copy, instruction, x);
+        runtime::Instruction written = copy.copy_of(instruction, x);
         // The one parameter that counts channels: a copy of as many codes as there are now.
         if (instruction.op == OpKind::reshape) {
             kernels::MoveParams move;
@@ -219,7 +222,9 @@ private:
         return program_.tensor(tensor).elements_per_image() / all * left;
     }
 
-    runtime::Instruction part_of_layer(ProgramCopy& copy, const runtime::Instruction& instruction) const {
+    /// @param number  of the tensor that the layer reads, in the copy
+    runtime::Instruction part_of_layer(ProgramCopy& copy, const runtime::Instruction& instruction,
+                                       std::int32_t number) const {
         const auto& packed = instruction.params_as<kernels::ConvParams>().packed;
         const std::int32_t x = program_.operands_of(instruction)[0];
         const std::vector<index_t> outputs = has_codes(program_.tensor(instruction.output))
@@ -240,7 +245,7 @@ private:
             contributions.push_back(packed.is_depthwise ? 0 : contribution(packed, o, x));
         }
         for (index_t o = 0; o < packed.out_channels; ++o) sums.push_back(kernels::weight_sum(packed, o));
-        return copy.copy_of_part(instruction, {outputs, inputs, contributions}, codes, sums);
+        return copy.copy_of_part(instruction, number, {outputs, inputs, contributions}, codes, sums);
     }
     /// What the dropped inputs of a layer add to the sum of an output channel: nothing, where it has no weights for
     /// them.

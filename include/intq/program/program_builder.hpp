@@ -107,6 +107,8 @@ public:
     /// Throws where the target's constraint table refuses a use.
     void check_use(const arith::OperatorUse& use, const LayerName& layer) const;
     void require_image(std::int32_t x, const LayerName& layer) const;
+    /// Whether the instructions so far show that a tensor has no negative code.
+    bool is_nonnegative(std::int32_t x) const;
     arith::CodesOf codes_of(std::int32_t tensor) const;
     static arith::CodesOf codes_of(const OwnedQParams& qparams);
     static arith::OutputCodes output_codes(const QParams& qparams, Activation activation = Activation::none);
@@ -124,6 +126,9 @@ private:
     bool is_trial_ = false;
     std::unique_ptr<ProgramStorage> storage_;
 };
+
+/// Whether the instructions of a program that is being made show that a tensor has no negative code.
+bool is_nonnegative_in(const ProgramStorage& storage, const kernels::KernelTable& table, std::int32_t tensor);
 
 /// Plans the rows and the memory of a program whose tables are complete, and checks the whole.
 ///
@@ -229,15 +234,30 @@ INTQ_INLINE std::int32_t ProgramBuilder::change_layout(std::int32_t x, Layout la
     return push(OpKind::layout_change, {x}, tensor(in.dtype, in.shape, in.qparams, layer, layout), nullptr, layer);
 }
 
+namespace detail {
+
+/// What a storage holds so far, without a place in an arena.
+INTQ_INLINE runtime::Program view_of(const ProgramStorage& storage) {
+    runtime::Program program;
+    program.instructions = storage.instructions;
+    program.tensors = storage.tensors;
+    program.operands = storage.operands;
+    program.inputs = storage.inputs;
+    program.outputs = storage.outputs;
+    program.dropped = storage.dropped;
+    return program;
+}
+
+}  // namespace detail
+
+INTQ_INLINE bool is_nonnegative_in(const ProgramStorage& storage, const kernels::KernelTable& table,
+                                   std::int32_t tensor) {
+    return runtime::lowest_code_of(detail::view_of(storage), table, tensor, storage.instructions.size()) >= 0;
+}
+
 INTQ_INLINE std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramStorage> storage, index_t max_batch,
                                                        const kernels::KernelTable& table, const RowOptions& rows) {
-    runtime::Program program;
-    program.instructions = storage->instructions;
-    program.tensors = storage->tensors;
-    program.operands = storage->operands;
-    program.inputs = storage->inputs;
-    program.outputs = storage->outputs;
-    program.dropped = storage->dropped;
+    runtime::Program program = detail::view_of(*storage);
     program.max_batch = max_batch;
     if (rows.mode != RowMode::off) {
         RowPlan plan = plan_rows(program, table, rows);
@@ -307,6 +327,10 @@ INTQ_INLINE void ProgramBuilder::check_use(const arith::OperatorUse& use, const 
 INTQ_INLINE void ProgramBuilder::require_image(std::int32_t x, const LayerName& layer) const {
     if (at(x).shape.rank != 4)
         throw Error(layer.name, "an input of rank 4 (N, C, H, W) is needed, given " + to_string(at(x).shape));
+}
+
+INTQ_INLINE bool ProgramBuilder::is_nonnegative(std::int32_t x) const {
+    return is_nonnegative_in(*storage_, *table_, x);
 }
 
 INTQ_INLINE arith::CodesOf ProgramBuilder::codes_of(std::int32_t tensor) const {

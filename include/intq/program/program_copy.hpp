@@ -40,12 +40,14 @@ public:
     /// A tensor with a name and scales of its own, all of whose rows are held.
     runtime::ProgramTensor copy_of(runtime::ProgramTensor tensor);
     /// An instruction with names and parameters of its own, in no group; its layer is packed again.
-    runtime::Instruction copy_of(runtime::Instruction instruction);
+    ///
+    /// @param x  the copy's tensor that is its first operand, behind all instructions that write it
+    runtime::Instruction copy_of(runtime::Instruction instruction, std::int32_t x);
     /// The same for a layer of which some channels are left.
     ///
     /// @param weight_codes  the part's, in the order of Conv2dSpec::weight_codes
     /// @param weight_sums   of all weights of each channel of the whole layer
-    runtime::Instruction copy_of_part(runtime::Instruction layer, const kernels::LayerPart& part,
+    runtime::Instruction copy_of_part(runtime::Instruction layer, std::int32_t x, kernels::LayerPart part,
                                       std::span<const std::byte> weight_codes,
                                       std::span<const std::int64_t> weight_sums);
     /// Memory for constants.
@@ -139,7 +141,7 @@ INTQ_INLINE void ProgramCopy::copy_names(runtime::Instruction& instruction) {
     instruction.rows = 0;
 }
 
-INTQ_INLINE runtime::Instruction ProgramCopy::copy_of(runtime::Instruction instruction) {
+INTQ_INLINE runtime::Instruction ProgramCopy::copy_of(runtime::Instruction instruction, std::int32_t x) {
     copy_names(instruction);
     if (instruction.params.kind != kernels::ParamKind::conv) {
         if (instruction.params.kind != kernels::ParamKind::none) copy_params(instruction);
@@ -147,17 +149,20 @@ INTQ_INLINE runtime::Instruction ProgramCopy::copy_of(runtime::Instruction instr
     }
     auto params = instruction.params_as<kernels::ConvParams>();
     const std::vector<std::byte> codes = weight_codes_of(params.packed);
-    const Workspace memory = new_buffer(kernels::repacked_conv2d_size(to_->packing, params.packed));
-    params.packed =
-        value_or_throw(kernels::repack_conv2d(to_->packing, params.packed, codes.data(), memory), "packing a layer");
+    const bool is_nonnegative = is_nonnegative_in(*storage_, *to_, x);
+    const Workspace memory = new_buffer(kernels::repacked_conv2d_size(to_->packing, params.packed, is_nonnegative));
+    params.packed = value_or_throw(
+        kernels::repack_conv2d(to_->packing, params.packed, codes.data(), memory, is_nonnegative), "packing a layer");
     instruction.params = keep_params(params);
     return instruction;
 }
 
-INTQ_INLINE runtime::Instruction ProgramCopy::copy_of_part(runtime::Instruction layer, const kernels::LayerPart& part,
+INTQ_INLINE runtime::Instruction ProgramCopy::copy_of_part(runtime::Instruction layer, std::int32_t x,
+                                                           kernels::LayerPart part,
                                                            std::span<const std::byte> weight_codes,
                                                            std::span<const std::int64_t> weight_sums) {
     copy_names(layer);
+    part.input_is_nonnegative = is_nonnegative_in(*storage_, *to_, x);
     auto params = layer.params_as<kernels::ConvParams>();
     const Workspace memory = new_buffer(kernels::repacked_part_size(to_->packing, params.packed, part));
     params.packed = value_or_throw(
@@ -203,7 +208,7 @@ INTQ_INLINE std::shared_ptr<OwnedProgram> copy_program(const runtime::Program& p
     assign(storage.dropped, program.dropped);
     for (const runtime::ProgramTensor& tensor : program.tensors) storage.tensors.push_back(copy.copy_of(tensor));
     for (const runtime::Instruction& instruction : program.instructions)
-        storage.instructions.push_back(copy.copy_of(instruction));
+        storage.instructions.push_back(copy.copy_of(instruction, program.operands_of(instruction)[0]));
     return copy.finish(rows);
 }
 

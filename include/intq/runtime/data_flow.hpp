@@ -119,10 +119,49 @@ inline Status check_own_ranges(const Program& program, const kernels::KernelTabl
 
 }  // namespace detail
 
-/// Whether every operand is written before it is read and not overwritten in between.
+/// The lowest code that a tensor may hold when instruction `end` reads it, by what is known of the instruction that
+/// wrote it (ProgramOperator::lowest_code): of codes that a caller writes the lowest of their type.
+///
+/// @pre   the instructions before `end` were checked
+///
+/// Cost   O(instructions)
+inline std::int64_t lowest_code_of(const Program& program, const kernels::KernelTable& table, std::int32_t tensor,
+                                   std::size_t end) noexcept {
+    const DType dtype = program.tensor(tensor).dtype;
+    for (std::int64_t at = detail::producer_of(program, tensor, end); at >= 0;
+         at = detail::producer_of(program, tensor, end)) {
+        const Instruction& producer = program.instructions[static_cast<std::size_t>(at)];
+        const kernels::ProgramOperator* const row = kernels::find_operator(producer.op);
+        if (row == nullptr || row->lowest_code == nullptr) break;
+        const std::int64_t lowest = row->lowest_code(call_of(program, table, producer));
+        if (lowest != kernels::codes_of_operand) return lowest;
+        tensor = program.operands_of(producer)[0];
+        end = static_cast<std::size_t>(at);
+    }
+    return lowest_code(dtype);
+}
+
+namespace detail {
+
+/// Whether an instruction that was made for an operand without negative codes has one.
+inline Status check_signs(const Program& program, const kernels::KernelTable& table, std::size_t at) noexcept {
+    const Instruction& instruction = program.instructions[at];
+    const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
+    if (row == nullptr || row->needs_nonnegative == nullptr ||
+        !row->needs_nonnegative(call_of(program, table, instruction)))
+        return {};
+    const std::int64_t lowest = lowest_code_of(program, table, program.operands_of(instruction)[0], at);
+    return lowest >= 0 ? Status{} : kernels::corrupt(instruction.op, Field::input, lowest, 0);
+}
+
+}  // namespace detail
+
+/// Whether every operand is written before it is read and not overwritten in between, and has no negative codes where
+/// its reader was made for that.
 ///
 /// @pre   every index and every offset of the program was checked
-/// @return ok; corrupt: input (an operand that nothing wrote), arena (a tensor whose bytes another one takes while it
+/// @return ok; corrupt: input (an operand that nothing wrote, or that may have the negative code `given`), arena (a
+/// tensor whose bytes another one takes while it
 ///         is needed), workspace (scratch over a tensor); given = the tensor, expected = the offender
 ///
 /// Cost     O(instructions² · operands) in the worst case
@@ -137,6 +176,7 @@ inline Status check_data_flow(const Program& program, const kernels::KernelTable
             if (const Status status = detail::check_alive(program, table, operand, i, instruction.op); !status)
                 return status;
         if (const Status status = detail::check_own_ranges(program, table, instruction); !status) return status;
+        if (const Status status = detail::check_signs(program, table, i); !status) return status;
     }
     for (const std::int32_t output : program.outputs)
         if (const Status status =

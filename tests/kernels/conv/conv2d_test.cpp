@@ -151,6 +151,7 @@ Outcome ask_oracle(const oracle::Target& target, const ConvProblem& problem) {
 struct Counts {
     std::map<const ConvRow*, int> runs;
     int problems = 0, refused = 0;
+    int unconverted = 0;  // layers that read their input as it is, for a tile that reads other inputs converted
 };
 
 std::string where(const KernelTable& table, const ConvProblem& problem) {
@@ -197,6 +198,7 @@ void check_problem(std::size_t target, const std::vector<BackendTables>& backend
             if (!wrong.empty()) FAIL_CHECK(where(table, problem) << ": " << wrong);
         }
         ++counts.runs[made.row];
+        counts.unconverted += kernels::needs_nonnegative_input(table.packing, made.packed) ? 1 : 0;
     }
 }
 
@@ -262,6 +264,50 @@ TEST_CASE("every convolution row of every backend and target gives the oracle's 
     for (const auto& [row, runs] : counts.runs) CHECK(runs >= 25);
     CHECK(counts.refused > 0);
     CHECK(counts.refused * 10 < counts.problems);
+}
+
+TEST_CASE("codes that are never negative are read as they are, with the oracle's bytes") {
+    const std::vector<BackendTables> backends = usable_backend_tables();
+    std::vector<ConvShape> shapes = gemm_shapes();
+    for (const index_t channels : {4, 20, 64, 100}) {
+        shapes.push_back({2, channels, 5, 3, 34, 1, window({1, 1})});
+        shapes.push_back({1, channels, 6, 7, 17, 1, window({3, 3}, {2, 1}, {1, 1, 0, 1})});
+        shapes.push_back({1, 2 * channels, 5, 5, 70, 2, window({3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 2})});
+        shapes.push_back({2, channels, 5, 5, 9, 1, window({1, 1}, {2, 2})});
+        shapes.push_back({3, channels, 1, 1, 66, 1, {}, true});
+    }
+    Counts counts;
+    for (std::size_t target = 0; target < backends[0].tables.size(); ++target) {
+        const KernelTable& table = *backends[0].tables[target];
+        for (const ConvRow& row : table.conv) {
+            if (row.is_depthwise || row.input != DType::int8) continue;
+            std::uint64_t seed = 0;
+            for (const ConvShape& drawn : shapes) {
+                const bool is_linear = row.requantize != table.policy().requantize;
+                const ConvShape shape = is_linear ? as_linear(drawn) : drawn;
+                const ConvKey key{row.input,
+                                  row.weight,
+                                  row.output,
+                                  row.has_sumin,
+                                  row.accumulator_bits,
+                                  static_cast<Numbers>(seed % static_cast<std::uint64_t>(Numbers::count_)),
+                                  BiasKind::real,
+                                  Activation::none,
+                                  table.policy().zero_points && seed % 2 != 0};
+                ConvProblem problem = draw_conv(shape, key, seed++);
+                for (auto& code : problem.x.codes) code = code < 0 ? -(code + 1) : code;
+                problem.is_nonnegative = true;
+                problem.label += " of codes that are not negative";
+                check_problem(target, backends, problem, counts);
+            }
+        }
+    }
+    const bool has_unsigned_tiles = std::any_of(backends.begin(), backends.end(), [](const BackendTables& backend) {
+        return backend.tables[0]->packing.int8_packing.staging == simd::Staging::offset_binary;
+    });
+    WARN(counts.problems << " layers, " << counts.unconverted << " of them read without a conversion");
+    CHECK(counts.refused * 10 < counts.problems);
+    CHECK((counts.unconverted > 300) == has_unsigned_tiles);
 }
 
 TEST_CASE("two threads give the bytes of one") {

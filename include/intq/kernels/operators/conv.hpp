@@ -202,6 +202,13 @@ inline Status check_conv(const OperatorCall& call) noexcept {
     return arith::check_zero_point(policy, packed.codes.sumin_zero_point, sumin, call.op);
 }
 
+inline std::int64_t lowest_code_of_conv(const OperatorCall& call) noexcept {
+    return call.params_as<ConvParams>().packed.codes.lowest;
+}
+inline bool conv_needs_nonnegative(const OperatorCall& call) noexcept {
+    return needs_nonnegative_input(call.table.packing, call.params_as<ConvParams>().packed);
+}
+
 inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
     const PackedConv2d& packed = call.params_as<ConvParams>().packed;
     const ConvGeometry& given = call.params_as<ConvParams>().geometry;
@@ -223,6 +230,8 @@ inline constexpr ProgramOperator conv2d_operator{.op = OpKind::conv2d,
                                                  .channels = ChannelsFollow::weighted,
                                                  .check = &check_conv,
                                                  .run = &run_conv,
+                                                 .lowest_code = &lowest_code_of_conv,
+                                                 .needs_nonnegative = &conv_needs_nonnegative,
                                                  .has_kernel = &has_conv2d,
                                                  .workspace_size = &conv_workspace_size,
                                                  .runs_by_rows = &conv_runs_by_rows,
@@ -236,6 +245,8 @@ inline constexpr ProgramOperator linear_operator{.op = OpKind::linear,
                                                  .channels = ChannelsFollow::weighted,
                                                  .check = &check_conv,
                                                  .run = &run_conv,
+                                                 .lowest_code = &lowest_code_of_conv,
+                                                 .needs_nonnegative = &conv_needs_nonnegative,
                                                  .has_kernel = &has_linear,
                                                  .workspace_size = &conv_workspace_size,
                                                  .params = param_struct<ConvParams>};

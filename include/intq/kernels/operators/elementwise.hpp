@@ -200,6 +200,18 @@ inline void run_cat(const OperatorCall& call) INTQ_NOEXCEPT {
     }
 }
 
+template <class Params> std::int64_t lowest_code_of(const OperatorCall& call) noexcept {
+    return call.params_as<Params>().codes.lowest;
+}
+/// One that copies its codes clamps none.
+inline std::int64_t lowest_code_of_requantize(const OperatorCall& call) noexcept {
+    const auto& params = call.params_as<RequantizeParams>();
+    return params.is_identity ? codes_of_operand : std::int64_t{params.codes.lowest};
+}
+inline std::int64_t lowest_code_of_clamp(const OperatorCall& call) noexcept {
+    return call.params_as<arith::OutputCodes>().lowest;
+}
+
 // The sign of a sub is in its params.
 constexpr ProgramOperator sum_operator(OpKind op) noexcept {
     return {.op = op,
@@ -209,6 +221,7 @@ constexpr ProgramOperator sum_operator(OpKind op) noexcept {
             .channels = ChannelsFollow::each,
             .check = &check_add,
             .run = &run_add,
+            .lowest_code = &lowest_code_of<arith::AddParams>,
             .has_kernel = &detail::has_dtype<&KernelTable::add>,
             .runs_by_rows = &detail::always_by_rows,
             .params = param_struct<arith::AddParams>};
@@ -222,6 +235,7 @@ inline constexpr ProgramOperator mul_operator{.op = OpKind::mul,
                                               .channels = ChannelsFollow::each,
                                               .check = &check_mul,
                                               .run = &run_mul,
+                                              .lowest_code = &lowest_code_of<arith::MulParams>,
                                               .has_kernel = &detail::has_dtype<&KernelTable::mul>,
                                               .runs_by_rows = &detail::always_by_rows,
                                               .params = param_struct<arith::MulParams>};
@@ -231,6 +245,7 @@ inline constexpr ProgramOperator relu_operator{.op = OpKind::relu,
                                                .channels = ChannelsFollow::each,
                                                .check = &check_clamp,
                                                .run = &run_clamp,
+                                               .lowest_code = &lowest_code_of_clamp,
                                                .has_kernel = &detail::has_dtype<&KernelTable::clamp>,
                                                .runs_by_rows = &detail::always_by_rows,
                                                .params = param_struct<arith::OutputCodes>};
@@ -239,6 +254,7 @@ inline constexpr ProgramOperator requantize_operator{.op = OpKind::requantize,
                                                      .channels = ChannelsFollow::each,
                                                      .check = &check_requantize,
                                                      .run = &run_requantize,
+                                                     .lowest_code = &lowest_code_of_requantize,
                                                      .has_kernel = &has_requantize,
                                                      .runs_by_rows = &detail::always_by_rows,
                                                      .params = param_struct<RequantizeParams>};

@@ -154,6 +154,9 @@ struct OperatorTypes {
     DType input, weight, output;
 };
 
+/// Of ProgramOperator::lowest_code: every code that is written is one of the first operand.
+inline constexpr std::int64_t codes_of_operand = INT64_MIN;
+
 /// An operator of programs. Its functions may trust the operand count and indices, that the parameters are its own, and
 /// that the description accepts their numbers. In a check they trust nothing else of a call, and do not read memory
 /// that parameters point to.
@@ -171,6 +174,10 @@ struct ProgramOperator {
     ChannelsFollow channels = ChannelsFollow::none;
     Status (*check)(const OperatorCall&) noexcept = nullptr;
     void (*run)(const OperatorCall&) = nullptr;
+    /// The lowest code that an instruction writes, whatever it reads, or codes_of_operand; null: any of its type.
+    std::int64_t (*lowest_code)(const OperatorCall&) noexcept = nullptr;
+    /// Whether an instruction was made for a first operand without negative codes; null: none is.
+    bool (*needs_nonnegative)(const OperatorCall&) noexcept = nullptr;
     /// Whether a table has the kernels for these types.
     bool (*has_kernel)(const KernelTable&, const OperatorTypes&) noexcept = nullptr;
     /// Bytes of scratch; null: none.

@@ -139,11 +139,15 @@ inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
     row.run(run);
 }
 
+/// A window has at least one cell (check_pool).
+inline std::int64_t lowest_code_of_max_pool(const OperatorCall&) noexcept { return codes_of_operand; }
+
 inline constexpr ProgramOperator max_pool2d_operator{.op = OpKind::max_pool2d,
                                                      .codes = CodesFollow::ends,
                                                      .channels = ChannelsFollow::each,
                                                      .check = &check_pool,
                                                      .run = &run_pool,
+                                                     .lowest_code = &lowest_code_of_max_pool,
                                                      .has_kernel = &has_pool<OpKind::max_pool2d>,
                                                      .runs_by_rows = &pool_runs_by_rows,
                                                      .rows_of_operand = &rows_of_pool,

@@ -125,6 +125,13 @@ constexpr int accumulator_bits(const arith::PolicyRecord& policy, const Conv2dSp
     return is_narrow ? 32 : policy.accumulator_bits(spec.input_dtype);
 }
 
+/// Whether a tile of unsigned bytes can read codes that are never negative as they are. A tap's last group must end
+/// within its pixel: a copy has elements behind the last pixel, and the input has none.
+constexpr bool can_skip_conversion(const PackedConv2d& packed) noexcept {
+    return packed.packing.staging == simd::Staging::offset_binary && !packed.merges_row &&
+           packed.group_inputs() % packed.packing.depth == 0;
+}
+
 /// The rule that requantizes a layer's sums. An accumulator that is the output is not requantized.
 constexpr arith::RequantizeRule requantize_rule(const arith::PolicyRecord& policy, OpKind op, DType output) noexcept {
     return output == DType::int32 ? policy.requantize : policy.rule_of(op);
@@ -152,6 +159,7 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
                                                               : rules.int8_packing;
     packed.group_stride = round_up(packed.group_outputs(), packed.packing.step);
     packed.merges_row = merging_saves_groups(packed);
+    if (spec.input_is_nonnegative && can_skip_conversion(packed)) packed.packing.staging = simd::Staging::as_is;
     return packed;
 }
 
@@ -169,6 +177,7 @@ inline Conv2dSpec spec_of(const arith::PolicyRecord& policy, const PackedConv2d&
     layer.output_dtype = packed.output_dtype;
     layer.wide_sum = packed.accumulator_bits == 64 && may_widen(policy, layer);
     if (packed.accumulator_bits == 32) layer.bias_codes_int32 = &narrow;
+    layer.input_is_nonnegative = !packed.is_depthwise && packed.packing.staging == simd::Staging::as_is;
     return layer;
 }
 
@@ -288,6 +297,14 @@ constexpr bool holds_words(const PackedConv2d& packed) noexcept {
 }
 
 }  // namespace detail
+
+/// Whether a packed layer was made for an input without negative codes: it skips the conversion of its packing.
+inline bool needs_nonnegative_input(const PackingRules& rules, const PackedConv2d& packed) noexcept {
+    Conv2dSpec layer = detail::spec_of(*rules.policy, packed);
+    layer.input_is_nonnegative = false;
+    return !(detail::describe_packed(rules, layer).packing == packed.packing);
+}
+
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 

@@ -54,6 +54,9 @@ struct Conv2dSpec {
     /// the output by relu6.
     const GivenRequantize* requantize = nullptr;
     const CodeBounds* bounds = nullptr;  // in place of an activation
+    /// No code of the input is below 0, as behind a ReLU on a symmetric grid: a tile that multiplies unsigned bytes
+    /// reads them as they are. A layer that was packed with it must not read others.
+    bool input_is_nonnegative = false;
 };
 
 /// The data of a kernel; plain pointers into the storage that its maker filled. Independent of H, W and batch.

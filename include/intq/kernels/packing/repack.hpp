@@ -23,6 +23,7 @@ struct LayerPart {
     std::span<const index_t> inputs{};   // ascending; of a layer of one group
     /// Added to the bias of each kept output: what the other inputs contribute to its sum, whose codes never change.
     std::span<const std::int64_t> contributions{};
+    bool input_is_nonnegative = false;  // see Conv2dSpec
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -43,14 +44,16 @@ inline PackedConv2d describe_repacked(const PackingRules& to, const PackedConv2d
 }
 
 /// The specification of a packed layer, or of a part of it, for weights of its own.
-inline Conv2dSpec repacked_spec(const PackingRules& to, const PackedConv2d& packed) noexcept {
+inline Conv2dSpec repacked_spec(const PackingRules& to, const PackedConv2d& packed,
+                                bool input_is_nonnegative) noexcept {
     Conv2dSpec spec = spec_of(*to.policy, packed);
+    spec.input_is_nonnegative = input_is_nonnegative;
     spec.input = QParams::per_tensor(1.0f, packed.input_zero_point, lowest_code(packed.input_dtype),
                                      highest_code(packed.input_dtype));
     return spec;
 }
 inline Conv2dSpec repacked_spec(const PackingRules& to, const PackedConv2d& packed, const LayerPart& part) noexcept {
-    Conv2dSpec spec = repacked_spec(to, packed);
+    Conv2dSpec spec = repacked_spec(to, packed, part.input_is_nonnegative);
     const auto outputs = static_cast<index_t>(part.outputs.size());
     spec.out_channels = outputs;
     spec.in_channels = packed.is_depthwise ? outputs : static_cast<index_t>(part.inputs.size());
@@ -82,8 +85,9 @@ Result<PackedConv2d> write_repacked(const PackingRules& to, const PackedConv2d& 
 }  // namespace detail
 
 /// Bytes of storage that repack_conv2d() needs, at buffer_alignment.
-inline index_t repacked_conv2d_size(const PackingRules& to, const PackedConv2d& packed) noexcept {
-    const Conv2dSpec spec = detail::repacked_spec(to, packed);
+inline index_t repacked_conv2d_size(const PackingRules& to, const PackedConv2d& packed,
+                                    bool input_is_nonnegative = false) noexcept {
+    const Conv2dSpec spec = detail::repacked_spec(to, packed, input_is_nonnegative);
     return detail::packed_bytes(detail::describe_repacked(to, packed, spec), packed.input_zero_point);
 }
 
@@ -94,13 +98,14 @@ inline index_t repacked_conv2d_size(const PackingRules& to, const PackedConv2d& 
 /// @param packed        that a check of a program accepts
 /// @param weight_codes  of unpack_weights()
 /// @param storage       repacked_conv2d_size() bytes at buffer_alignment; must outlive the result
+/// @param input_is_nonnegative  see Conv2dSpec
 /// @return ok; buffer_too_small, missing, misaligned of storage
 ///
 /// Memory   only the storage
 /// Cost     O(weights)
 inline Result<PackedConv2d> repack_conv2d(const PackingRules& to, const PackedConv2d& packed, const void* weight_codes,
-                                          Workspace storage) noexcept {
-    Conv2dSpec spec = detail::repacked_spec(to, packed);
+                                          Workspace storage, bool input_is_nonnegative = false) noexcept {
+    Conv2dSpec spec = detail::repacked_spec(to, packed, input_is_nonnegative);
     spec.weight_codes = weight_codes;
     return detail::write_repacked(to, packed, spec, storage, [&](index_t channel, std::int64_t weight_sum) {
         return detail::channel_at(packed, channel, weight_sum);

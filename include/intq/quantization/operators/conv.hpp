@@ -241,6 +241,7 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
                                     std::to_string(weights));
     throw_if_failed(check_window(conv.window, OpKind::conv2d), layer.name);
     kernels::Conv2dSpec spec = detail::conv_spec(in, conv);
+    spec.input_is_nonnegative = builder.is_nonnegative(x);
     kernels::GivenRequantize requantize;
     detail::take_given(spec, conv.given, requantize, layer);
     arith::SuminOperand operand;
