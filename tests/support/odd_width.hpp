@@ -301,6 +301,9 @@ struct Tile<test::odd_width<5>, std::int8_t, std::int8_t, std::int32_t> : test::
 template <>
 struct DepthwiseTile<test::odd_width<5>, std::int8_t, std::int8_t, std::int32_t>
     : test::OddDepthwiseTile<std::int8_t, std::int8_t, 128> {};
+template <>
+struct DepthwiseTile<test::odd_width<5>, std::uint8_t, std::int8_t, std::int32_t>
+    : test::OddDepthwiseTile<std::uint8_t, std::int8_t, 0> {};
 template <class W>
 struct DepthwiseTile<test::odd_width<5>, std::int16_t, W, std::int32_t>
     : test::OddDepthwiseTile<std::int16_t, std::int16_t, 0> {};

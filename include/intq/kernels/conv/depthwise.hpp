@@ -23,6 +23,8 @@ constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
         return {};
     } else if constexpr (std::is_same_v<X, std::int16_t>) {
         return Backend::depthwise_int16_packing;
+    } else if constexpr (std::is_same_v<X, std::uint8_t>) {
+        return simd::without_conversion(Backend::depthwise_int8_packing);
     } else if constexpr (std::is_same_v<Weight, std::int8_t>) {
         return Backend::depthwise_int8_packing;
     } else {
@@ -34,7 +36,8 @@ constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
 
 /// y[p][c] = epilogue(bias[c] + sum over taps of x[tap of p][c] · w[tap][c])
 ///
-/// The types are those of Gemm. Activations are read as they are: nothing is staged. A backend with a DepthwiseTile
+/// The types are those of Gemm, and uint8 for int8 codes that are never negative where the tile reads unsigned bytes.
+/// Activations are read as they are: nothing is staged. A backend with a DepthwiseTile
 /// sums the rows of a column of the window together; any other multiplies lane by lane.
 ///
 /// Memory   a chunk of sums on the stack
@@ -47,6 +50,9 @@ template <class Backend, class Policy, class X, class Weight, class Acc, class Y
     static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.is_depthwise && packed.has_sumin == adds);
+        if constexpr (packing.staging == simd::Staging::offset_binary)
+            if (packed.depthwise.staging == simd::Staging::as_is)
+                return Depthwise<Backend, Policy, std::uint8_t, Weight, Acc, Y, Sumin>::run(call);
         INTQ_ASSERT(packed.depthwise == packing);
         const ConvGeometry& geometry = *call.geometry;
         (*call.executor)(geometry.batch * geometry.out.height, [&](index_t line) {

@@ -128,8 +128,7 @@ constexpr int accumulator_bits(const arith::PolicyRecord& policy, const Conv2dSp
 /// Whether a tile of unsigned bytes can read codes that are never negative as they are. A tap's last group must end
 /// within its pixel: a copy has elements behind the last pixel, and the input has none.
 constexpr bool can_skip_conversion(const PackedConv2d& packed) noexcept {
-    return packed.packing.staging == simd::Staging::offset_binary && !packed.merges_row &&
-           packed.group_inputs() % packed.packing.depth == 0;
+    return !packed.merges_row && packed.group_inputs() % packed.packing.depth == 0;
 }
 
 /// The rule that requantizes a layer's sums. An accumulator that is the output is not requantized.
@@ -142,13 +141,15 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
     PackedConv2d packed = describe_layer(spec, accumulator_bits(*rules.policy, spec));
     packed.requantize = requantize_rule(*rules.policy, spec.op, spec.output_dtype);
     const bool is_int8 = spec.input_dtype == DType::int8, is_int16x8 = has_16_bit_multipliers(packed);
-    if (packed.is_depthwise) {
+    if (packed.is_depthwise) {  // whose padding is read as codes of the input
         if (is_int16x8)
             packed.depthwise = rules.depthwise_int16x8_packing;
         else if (packed.accumulator_bits == 32 && !is_int8)
             packed.depthwise = rules.depthwise_int16_packing;
         else if (packed.accumulator_bits == 32 && spec.weight_dtype == DType::int8)
-            packed.depthwise = rules.depthwise_int8_packing;
+            packed.depthwise = spec.input_is_nonnegative && spec.input.zero_point() >= 0
+                                   ? simd::without_conversion(rules.depthwise_int8_packing)
+                                   : rules.depthwise_int8_packing;
         packed.group_stride = depthwise_channels(packed.depthwise, rules.wide_packing.step, spec.out_channels);
         return packed;
     }
@@ -159,7 +160,8 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
                                                               : rules.int8_packing;
     packed.group_stride = round_up(packed.group_outputs(), packed.packing.step);
     packed.merges_row = merging_saves_groups(packed);
-    if (spec.input_is_nonnegative && can_skip_conversion(packed)) packed.packing.staging = simd::Staging::as_is;
+    if (spec.input_is_nonnegative && can_skip_conversion(packed))
+        packed.packing = simd::without_conversion(packed.packing);
     return packed;
 }
 
@@ -173,11 +175,14 @@ inline Conv2dSpec spec_of(const arith::PolicyRecord& policy, const PackedConv2d&
     layer.out_channels = packed.out_channels;
     layer.groups = packed.groups;
     layer.input_dtype = packed.input_dtype;
+    layer.input = QParams::per_tensor(1.0f, packed.input_zero_point, lowest_code(packed.input_dtype),
+                                      highest_code(packed.input_dtype));
     layer.weight_dtype = packed.weight_dtype;
     layer.output_dtype = packed.output_dtype;
     layer.wide_sum = packed.accumulator_bits == 64 && may_widen(policy, layer);
     if (packed.accumulator_bits == 32) layer.bias_codes_int32 = &narrow;
-    layer.input_is_nonnegative = !packed.is_depthwise && packed.packing.staging == simd::Staging::as_is;
+    layer.input_is_nonnegative =
+        (packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging) == simd::Staging::as_is;
     return layer;
 }
 
@@ -302,7 +307,8 @@ constexpr bool holds_words(const PackedConv2d& packed) noexcept {
 inline bool needs_nonnegative_input(const PackingRules& rules, const PackedConv2d& packed) noexcept {
     Conv2dSpec layer = detail::spec_of(*rules.policy, packed);
     layer.input_is_nonnegative = false;
-    return !(detail::describe_packed(rules, layer).packing == packed.packing);
+    const PackedConv2d converting = detail::describe_packed(rules, layer);
+    return !(converting.packing == packed.packing && converting.depthwise == packed.depthwise);
 }
 
 }  // namespace INTQ_ABI

@@ -48,8 +48,6 @@ inline Conv2dSpec repacked_spec(const PackingRules& to, const PackedConv2d& pack
                                 bool input_is_nonnegative) noexcept {
     Conv2dSpec spec = spec_of(*to.policy, packed);
     spec.input_is_nonnegative = input_is_nonnegative;
-    spec.input = QParams::per_tensor(1.0f, packed.input_zero_point, lowest_code(packed.input_dtype),
-                                     highest_code(packed.input_dtype));
     return spec;
 }
 inline Conv2dSpec repacked_spec(const PackingRules& to, const PackedConv2d& packed, const LayerPart& part) noexcept {

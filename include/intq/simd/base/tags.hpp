@@ -76,6 +76,12 @@ constexpr Packing widened_for_int8(Packing wide) noexcept {
     return wide;
 }
 
+/// The packing of a layer whose input codes are never negative: each is the unsigned byte that a tile multiplies.
+template <class AnyPacking> constexpr AnyPacking without_conversion(AnyPacking packing) noexcept {
+    if (packing.staging == Staging::offset_binary) packing.staging = Staging::as_is;
+    return packing;
+}
+
 /// Plain C++; every other backend equals it.
 struct scalar {
     static constexpr const char* name = "scalar";

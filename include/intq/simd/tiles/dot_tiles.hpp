@@ -19,6 +19,7 @@ inline namespace INTQ_ABI {
 ///
 ///     using int8_dot = …;  using int16_dot = …;                    // as GroupTile takes them
 ///     using depthwise_int8 = …;  using depthwise_int16 = …;        // DepthwiseTiles for int8 and int16 activations
+///     using depthwise_uint8 = …;                                   // where depthwise_int8 converts: one that does not
 ///
 /// int16_dot also makes the tiles of 64-bit sums.
 template <class Backend> struct DotsOf;
@@ -39,6 +40,9 @@ struct Tile<Backend, X, Weight, std::int64_t>
 
 template <HasDots Backend>
 struct DepthwiseTile<Backend, std::int8_t, std::int8_t, std::int32_t> : DotsOf<Backend>::depthwise_int8 {};
+template <HasDots Backend>
+requires requires { typename DotsOf<Backend>::depthwise_uint8; }
+struct DepthwiseTile<Backend, std::uint8_t, std::int8_t, std::int32_t> : DotsOf<Backend>::depthwise_uint8 {};
 template <HasDots Backend, std::integral Weight>
 struct DepthwiseTile<Backend, std::int16_t, Weight, std::int32_t> : DotsOf<Backend>::depthwise_int16 {};
 

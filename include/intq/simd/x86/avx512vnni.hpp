@@ -49,18 +49,20 @@ struct VnniPairDot : Avx512Dot<std::int16_t, std::int16_t> {
 
 #    undef INTQ_DETAIL_VNNI_
 
-/// Rows of int8 in groups of four bytes, offset-binary. A whole block is 64 channels.
-struct VnniByteRows {
-    using element = std::int8_t;
+/// Rows in groups of four unsigned bytes: int8 in offset binary, codes that are never negative as they are. A whole
+/// block is 64 channels.
+/// @tparam Code  int8, or uint8 for the latter
+template <class Code> struct VnniByteRows {
+    using element = Code;
     static constexpr int vectors = 4;
     static constexpr index_t run = 4;
     static constexpr int kept_weights = 12;
 
     static INTQ_ALWAYS_INLINE std::int32_t zero_point(std::int32_t code) noexcept {
-        return static_cast<std::int32_t>(static_cast<std::uint32_t>(code + 128) * 0x01010101u);
+        return static_cast<std::int32_t>(static_cast<std::uint32_t>(code + offset) * 0x01010101u);
     }
     template <int Vectors, int Count>
-    static INTQ_ALWAYS_INLINE void interleave(const std::int8_t* const* rows, index_t channels, __m512i* to) noexcept {
+    static INTQ_ALWAYS_INLINE void interleave(const Code* const* rows, index_t channels, __m512i* to) noexcept {
         if constexpr (Vectors == 1) {
             to[0] = transpose<Count>(rows, channels);
         } else {
@@ -68,31 +70,33 @@ struct VnniByteRows {
             unpack<Count>(
                 [&](int r) INTQ_ALWAYS_INLINE_LAMBDA {
                     // A load with a mask is two instructions to the machine.
-                    if (channels >= 64) return offset_binary(_mm512_loadu_si512(rows[r]));
-                    return offset_binary(_mm512_maskz_loadu_epi8(mask, rows[r]));
+                    if (channels >= 64) return unsigned_bytes(_mm512_loadu_si512(rows[r]));
+                    return unsigned_bytes(_mm512_maskz_loadu_epi8(mask, rows[r]));
                 },
                 to);
         }
     }
     static constexpr bool takes_pairs = true;
     template <int Vectors, int Count>
-    static INTQ_ALWAYS_INLINE void interleave(const PixelPair<std::int8_t>* rows, index_t channels,
-                                              __m512i* to) noexcept {
+    static INTQ_ALWAYS_INLINE void interleave(const PixelPair<Code>* rows, index_t channels, __m512i* to) noexcept {
         const auto mask = static_cast<__mmask32>(~std::uint32_t{0} >> (32 - channels));
-        const auto half = [&](const std::int8_t* from) INTQ_ALWAYS_INLINE_LAMBDA {
+        const auto half = [&](const Code* from) INTQ_ALWAYS_INLINE_LAMBDA {
             return channels >= 32 ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))
                                   : _mm256_maskz_loadu_epi8(mask, from);
         };
         unpack<Count>(
             [&](int r) INTQ_ALWAYS_INLINE_LAMBDA {
                 const __m512i low = _mm512_castsi256_si512(half(rows[r].low));
-                return offset_binary(_mm512_inserti64x4(low, half(rows[r].high), 1));
+                return unsigned_bytes(_mm512_inserti64x4(low, half(rows[r].high), 1));
             },
             to);
     }
 
 private:
-    static INTQ_ALWAYS_INLINE __m512i offset_binary(__m512i codes) noexcept {
+    static constexpr std::int32_t offset = std::is_signed_v<Code> ? 128 : 0;
+
+    static INTQ_ALWAYS_INLINE __m512i unsigned_bytes(__m512i codes) noexcept {
+        if constexpr (offset == 0) return codes;
 #    if defined(__GNUC__) && !defined(__clang__)
         // From memory: g++ 12 has no register for it, and makes it anew by shuffles, of which a line is full.
         static constexpr std::int32_t top_bits = -0x7f7f7f80;
@@ -120,7 +124,7 @@ private:
     }
     /// Sixteen channels of each row in one part: four of every row are brought together, then transposed.
     template <int Count>
-    static INTQ_ALWAYS_INLINE __m512i transpose(const std::int8_t* const* rows, index_t channels) noexcept {
+    static INTQ_ALWAYS_INLINE __m512i transpose(const Code* const* rows, index_t channels) noexcept {
         const auto mask = static_cast<__mmask16>((1u << static_cast<unsigned>(channels)) - 1u);
         const auto row = [&](int r) INTQ_ALWAYS_INLINE_LAMBDA { return _mm_maskz_loadu_epi8(mask, rows[r]); };
         __m512i x = _mm512_castsi128_si512(row(0));
@@ -130,7 +134,7 @@ private:
         const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
         const __m512i bytes = _mm512_set4_epi32(0x0f0b0703, 0x0e0a0602, 0x0d090501, 0x0c080400);
         x = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(order, x), bytes);
-        return offset_binary(x);
+        return unsigned_bytes(x);
     }
 };
 
@@ -139,7 +143,8 @@ private:
 template <> struct DotsOf<avx512vnni> {
     using int8_dot = detail::VnniByteDot;
     using int16_dot = detail::VnniPairDot;
-    using depthwise_int8 = GroupDepthwiseTile<detail::VnniByteDot, detail::VnniByteRows>;
+    using depthwise_int8 = GroupDepthwiseTile<detail::VnniByteDot, detail::VnniByteRows<std::int8_t>>;
+    using depthwise_uint8 = GroupDepthwiseTile<detail::VnniByteDot, detail::VnniByteRows<std::uint8_t>>;
     using depthwise_int16 = GroupDepthwiseTile<detail::VnniPairDot, detail::Avx512PairRows<std::int16_t>>;
 };
 
