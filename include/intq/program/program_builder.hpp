@@ -127,7 +127,8 @@ private:
     std::unique_ptr<ProgramStorage> storage_;
 };
 
-/// Whether the instructions of a program that is being made show that a tensor has no negative code.
+/// Whether the instructions of a program that is being made show that a tensor of int8 has no negative code. Its grid
+/// has one zero point, which is not negative either.
 bool is_nonnegative_in(const ProgramStorage& storage, const kernels::KernelTable& table, std::int32_t tensor);
 
 /// Plans the rows and the memory of a program whose tables are complete, and checks the whole.
@@ -252,7 +253,9 @@ INTQ_INLINE runtime::Program view_of(const ProgramStorage& storage) {
 
 INTQ_INLINE bool is_nonnegative_in(const ProgramStorage& storage, const kernels::KernelTable& table,
                                    std::int32_t tensor) {
-    return runtime::lowest_code_of(detail::view_of(storage), table, tensor, storage.instructions.size()) >= 0;
+    const runtime::ProgramTensor& t = storage.tensors.at(static_cast<std::size_t>(tensor));
+    return t.dtype == DType::int8 && !t.qparams.is_per_channel() && t.qparams.zero_point() >= 0 &&
+           runtime::lowest_code_of(detail::view_of(storage), table, tensor, storage.instructions.size()) >= 0;
 }
 
 INTQ_INLINE std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramStorage> storage, index_t max_batch,
@@ -273,6 +276,12 @@ INTQ_INLINE std::shared_ptr<OwnedProgram> plan_program(std::unique_ptr<ProgramSt
 INTQ_INLINE std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int32_t> outputs) {
     storage_->outputs = std::move(outputs);
     if (storage_->outputs.empty()) throw Error("a program needs an output");
+    // The patterns of a self test are codes of a tensor's range: a layer that was made for such codes gets no others.
+    for (std::size_t i = 0; i < storage_->tensors.size(); ++i) {
+        QParams& q = storage_->tensors[i].qparams;
+        if (is_nonnegative_in(*storage_, *table_, static_cast<std::int32_t>(i)))
+            q = QParams::per_tensor(q.scale(), q.zero_point(), 0, q.quant_max());
+    }
     return plan_program(std::move(storage_), max_batch_, *table_);
 }
 

@@ -65,6 +65,8 @@ public:
     std::shared_ptr<OwnedProgram> finish(const RowOptions& rows = {});
 
 private:
+    /// Whether a tensor of the copy has no negative code, and its golden runs were recorded on such codes.
+    bool is_nonnegative(std::int32_t tensor) const;
     static void copy_memory(void* context, const kernels::ParamField& field);
     void copy_params(runtime::Instruction& instruction);
     void copy_names(runtime::Instruction& instruction);
@@ -141,6 +143,11 @@ INTQ_INLINE void ProgramCopy::copy_names(runtime::Instruction& instruction) {
     instruction.rows = 0;
 }
 
+INTQ_INLINE bool ProgramCopy::is_nonnegative(std::int32_t tensor) const {
+    return storage_->tensors.at(static_cast<std::size_t>(tensor)).qparams.quant_min() >= 0 &&
+           is_nonnegative_in(*storage_, *to_, tensor);
+}
+
 INTQ_INLINE runtime::Instruction ProgramCopy::copy_of(runtime::Instruction instruction, std::int32_t x) {
     copy_names(instruction);
     if (instruction.params.kind != kernels::ParamKind::conv) {
@@ -149,10 +156,10 @@ INTQ_INLINE runtime::Instruction ProgramCopy::copy_of(runtime::Instruction instr
     }
     auto params = instruction.params_as<kernels::ConvParams>();
     const std::vector<std::byte> codes = weight_codes_of(params.packed);
-    const bool is_nonnegative = is_nonnegative_in(*storage_, *to_, x);
-    const Workspace memory = new_buffer(kernels::repacked_conv2d_size(to_->packing, params.packed, is_nonnegative));
+    const bool has_no_negative = is_nonnegative(x);
+    const Workspace memory = new_buffer(kernels::repacked_conv2d_size(to_->packing, params.packed, has_no_negative));
     params.packed = value_or_throw(
-        kernels::repack_conv2d(to_->packing, params.packed, codes.data(), memory, is_nonnegative), "packing a layer");
+        kernels::repack_conv2d(to_->packing, params.packed, codes.data(), memory, has_no_negative), "packing a layer");
     instruction.params = keep_params(params);
     return instruction;
 }
@@ -162,7 +169,7 @@ INTQ_INLINE runtime::Instruction ProgramCopy::copy_of_part(runtime::Instruction 
                                                            std::span<const std::byte> weight_codes,
                                                            std::span<const std::int64_t> weight_sums) {
     copy_names(layer);
-    part.input_is_nonnegative = is_nonnegative_in(*storage_, *to_, x);
+    part.input_is_nonnegative = is_nonnegative(x);
     auto params = layer.params_as<kernels::ConvParams>();
     const Workspace memory = new_buffer(kernels::repacked_part_size(to_->packing, params.packed, part));
     params.packed = value_or_throw(
