@@ -6,11 +6,14 @@
 cmake_minimum_required(VERSION 3.25)
 
 file(WRITE "${SCRATCH}/CTestTestfile.cmake" "add_test([=[room/chosen]=] \"${SCRATCH}/tests/unbuilt\" \"[#chosen]\")\n\
+set_tests_properties([=[room/chosen]=] PROPERTIES LABELS rest)\n\
 add_test([=[room/other]=] \"${SCRATCH}/tests/other\")\n")
 file(WRITE "${SCRATCH}/build.ninja" "rule touch\n  command = touch $out\nbuild tests/unbuilt: touch\nbuild tests/other: touch\n")
-execute_process(COMMAND "${CMAKE_COMMAND}" -D "BUILD=${SCRATCH}" -D "NINJA=${NINJA}" -P
-                        "${CMAKE_CURRENT_LIST_DIR}/targets_of_tests.cmake" -- -R chosen
-                OUTPUT_VARIABLE targets COMMAND_ERROR_IS_FATAL ANY)
-if(NOT targets STREQUAL "tests/unbuilt\n")
-    message(FATAL_ERROR "the targets of room/chosen are \"${targets}\", expected tests/unbuilt")
-endif()
+foreach(arguments IN ITEMS "-R;chosen" "-L;^rest$" "-E;other")
+    execute_process(COMMAND "${CMAKE_COMMAND}" -D "BUILD=${SCRATCH}" -D "NINJA=${NINJA}" -D "ARGUMENTS=${arguments};" -P
+                            "${CMAKE_CURRENT_LIST_DIR}/targets_of_tests.cmake"
+                    OUTPUT_VARIABLE targets COMMAND_ERROR_IS_FATAL ANY)
+    if(NOT targets STREQUAL "tests/unbuilt\n")
+        message(FATAL_ERROR "the targets of room/chosen are \"${targets}\" by ${arguments}, expected tests/unbuilt")
+    endif()
+endforeach()

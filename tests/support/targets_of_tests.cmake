@@ -2,12 +2,12 @@
 #
 # Prints what ninja must build for some tests: every file of the build tree that their commands name and ninja makes.
 #
-#   cmake -D BUILD=<build tree> -D NINJA=<ninja> -P targets_of_tests.cmake -- <ctest argument>...
+#   cmake -D BUILD=<build tree> -D NINJA=<ninja> -D "ARGUMENTS=<ctest argument>;..." -P targets_of_tests.cmake
+#
+# (Behind a script's name cmake takes -L for its own option, and the script does not see it.)
 cmake_minimum_required(VERSION 3.25)
 
-include("${CMAKE_CURRENT_LIST_DIR}/../structure/command_words.cmake")
-
-execute_process(COMMAND "${CMAKE_CTEST_COMMAND}" --test-dir "${BUILD}" --show-only=json-v1 ${command}
+execute_process(COMMAND "${CMAKE_CTEST_COMMAND}" --test-dir "${BUILD}" --show-only=json-v1 ${ARGUMENTS}
                 OUTPUT_VARIABLE json COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${NINJA}" -C "${BUILD}" -t targets all OUTPUT_VARIABLE made COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE ": [^\n]*" "" made "${made}")
