@@ -19,16 +19,17 @@
 
 namespace intq_bench {
 
-/// Bytes of `size` codes, uniform in [-reach, reach]; floats are codes / reach.
+/// Bytes of `size` codes, uniform in [-reach, reach] or [0, reach]; floats are codes / reach.
 inline std::vector<std::byte> random_elements(std::mt19937& random, intq::index_t size, intq::DType dtype,
-                                              std::int32_t reach) {
+                                              std::int32_t reach, bool is_nonnegative = false) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(size * size_of(dtype)));
     const auto store = [&](intq::index_t i, auto code) {
         std::memcpy(bytes.data() + i * static_cast<intq::index_t>(sizeof code), &code, sizeof code);
     };
-    const auto span = static_cast<std::uint32_t>(2 * reach + 1);
+    const std::int32_t lowest = is_nonnegative ? 0 : -reach;
+    const auto span = static_cast<std::uint32_t>(reach - lowest + 1);
     for (intq::index_t i = 0; i < size; ++i) {
-        const std::int32_t code = static_cast<std::int32_t>(random() % span) - reach;
+        const std::int32_t code = static_cast<std::int32_t>(random() % span) + lowest;
         if (dtype == intq::DType::int8) store(i, static_cast<std::int8_t>(code));
         if (dtype == intq::DType::int16) store(i, static_cast<std::int16_t>(code));
         if (dtype == intq::DType::float32) store(i, static_cast<float>(code) / static_cast<float>(reach));
@@ -114,7 +115,8 @@ private:
         const std::int32_t x_reach = reach_of(types.input);
         const std::int32_t w_reach =
             is_proven ? std::clamp(static_cast<std::int32_t>(110000.0 / depth), 1, 127) : reach_of(types.weight);
-        const std::vector<std::byte> x = random_elements(random, shape.in_elements(), types.input, x_reach);
+        const std::vector<std::byte> x =
+            random_elements(random, shape.in_elements(), types.input, x_reach, types.is_nonnegative);
         x_ = intq::program::AlignedBytes(static_cast<intq::index_t>(x.size()));
         std::memcpy(x_.data(), x.data(), x.size());
         weights_ = random_elements(random, shape.weight_elements(), types.weight, w_reach);
@@ -137,6 +139,7 @@ private:
         spec.input_dtype = types.input;
         spec.weight_dtype = types.weight;
         spec.output_dtype = types.output;
+        spec.input_is_nonnegative = types.is_nonnegative;
         if (types.input != intq::DType::float32) {
             spec.input = intq::QParams::per_tensor(s_in, 0, types.input);
             spec.weight =
