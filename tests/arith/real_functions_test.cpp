@@ -30,6 +30,7 @@ constexpr RealFunction functions[] = {
     {"exp", &arith::real_exp, [](long double x) { return std::exp(x); }, -708.0, 709.0, 2.0},
     {"expm1", &arith::real_expm1, [](long double x) { return std::expm1(x); }, -40.0, 40.0, 4.0},
     {"tanh", &arith::real_tanh, [](long double x) { return std::tanh(x); }, -20.0, 20.0, 6.0},
+    {"log1p", &arith::real_log1p, [](long double x) { return std::log1p(x); }, 1e-30, 1.0, 5.0},
     {"log", &arith::real_log, [](long double x) { return std::log(x); }, 1e-30, 1e30, 3.0},
     {"sqrt", &arith::real_sqrt, [](long double x) { return std::sqrt(x); }, 1e-30, 1e30, 0.5},
 };
@@ -58,7 +59,7 @@ template <class Visit> void for_each_point(double least, double most, Visit visi
 constexpr std::array points{-700.0, -30.25,  -5.5, -1.0,   -0.5, -0.3, -1e-9, 0.0, 1e-300, 1e-9,
                             0.1,    0.34375, 0.51, 0.6875, 1.0,  2.75, 5.9,   6.0, 80.125, 700.0};
 
-using Bits = std::array<std::array<std::uint64_t, 6>, points.size()>;
+using Bits = std::array<std::array<std::uint64_t, 7>, points.size()>;
 constexpr Bits bits_of_all() {
     Bits bits{};
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -69,7 +70,8 @@ constexpr Bits bits_of_all() {
                    std::bit_cast<std::uint64_t>(arith::real_tanh(x)),
                    std::bit_cast<std::uint64_t>(arith::real_erf(x)),
                    std::bit_cast<std::uint64_t>(arith::real_log(x < 0.0 ? -x : x)),
-                   std::bit_cast<std::uint64_t>(arith::real_sqrt(x < 0.0 ? -x : x))};
+                   std::bit_cast<std::uint64_t>(arith::real_sqrt(x < 0.0 ? -x : x)),
+                   std::bit_cast<std::uint64_t>(arith::real_log1p(arith::real_exp(x < 0.0 ? x : -x)))};
     }
     return bits;
 }
@@ -131,6 +133,9 @@ TEST_CASE("Ends of the domains") {
     CHECK(arith::real_erf(infinity) == 1.0);
     CHECK(arith::real_erf(-6.0) == -1.0);
     CHECK(std::isnan(arith::real_erf(NAN)));
+    CHECK(arith::real_log1p(0.0) == 0.0);
+    CHECK(arith::real_log1p(1e-300) == 1e-300);
+    CHECK(std::isnan(arith::real_log1p(NAN)));
     CHECK(arith::real_log(0.0) == -infinity);
     CHECK(arith::real_log(infinity) == infinity);
     CHECK(std::isnan(arith::real_log(-1.0)));

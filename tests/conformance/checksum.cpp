@@ -153,7 +153,8 @@ void tables() {
         }
         for (const TableFunction function :
              {TableFunction::sigmoid, TableFunction::tanh, TableFunction::exp, TableFunction::gelu_erf,
-              TableFunction::gelu_tanh, TableFunction::silu, TableFunction::elu}) {
+              TableFunction::gelu_tanh, TableFunction::silu, TableFunction::elu, TableFunction::softplus,
+              TableFunction::mish, TableFunction::selu}) {
             std::int8_t entries[arith::int8_table_size];
             checksum.add(static_cast<int>(
                 arith::make_int8_table(function, {scale, 0, DType::int8}, {0.01f, 0, DType::int8}, entries).code));

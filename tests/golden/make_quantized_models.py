@@ -225,6 +225,12 @@ def function(op_type, ends=None, opset=17, **choices):
     return make
 
 
+def square(m):
+    m.x_grid = (np.float32(min(m.x_grid[0], 12.7 / m.highest)), m.x_grid[1])
+    squared = m.call("Pow", [m.input(), m.constant(np.array(2, np.float32))])
+    return m.finish(squared, (m.near(m.x_grid[0], 0, 3), m.zero_point()))
+
+
 # ---- means ----------------------------------------------------------------------------------
 
 
@@ -387,6 +393,9 @@ FAMILIES = {
     "code_sigmoid": code_function("QLinearSigmoid", 1), "code_leaky_relu": code_function("QLinearLeakyRelu", alpha=0.1),
     "code_average": code_average, "code_global_average": code_global_average,
     **quantized_weights.FAMILIES,
+    "softplus": function("Softplus"), "softsign": function("Softsign"), "selu": function("Selu"),
+    "celu": function("Celu", alpha=(1, 0.5)), "mish": function("Mish", opset=18), "abs": function("Abs"),
+    "neg": function("Neg"), "square": square,
 }
 
 

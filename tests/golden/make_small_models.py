@@ -400,6 +400,10 @@ def add_unary(c):
     c.one("leaky_relu", (13,), "image", "LeakyRelu")
     c.one("leaky_relu_alpha", (17,), "image", "LeakyRelu", alpha=0.25)
     c.one("elu", (13,), "image", "Elu", alpha=0.5)
+    for kind, opset in (("Softplus", 13), ("Softsign", 13), ("Selu", 13), ("Mish", 18), ("Abs", 13), ("Neg", 13)):
+        c.one(kind.lower(), (opset,), "image", kind)
+    c.one("celu", (13,), "image", "Celu", alpha=0.5)
+    c.one("square", (13,), "image", "Pow", ["exponent"], [raw("exponent", 2.0)])
     c.one("gelu", (20,), "image", "Gelu")
     c.one("gelu_tanh", (20,), "image", "Gelu", approximate="tanh")
 

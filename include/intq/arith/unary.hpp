@@ -24,9 +24,20 @@ inline constexpr std::size_t int16_table_size = 513;
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
+/// The constants of SELU (Klambauer et al. 2017), in whose fixed point means are 0 and variances 1.
+inline constexpr double selu_alpha = 1.6732632423543772848, selu_scale = 1.0507009873554804934;
+
+/// ln(1 + exp(slope·x))/slope, and x itself where slope·x is above 20, as PyTorch has it.
+constexpr double softplus(double x, double slope = 1.0) noexcept {
+    const double t = dmul(slope, x);
+    if (t > 20.0) return x;
+    return ((t > 0.0 ? t : 0.0) + real_log1p(real_exp(t > 0.0 ? -t : t))) / slope;
+}
+
 /// f(x) in binary64, made of the functions of arith/real_functions.hpp: the same bits on every machine.
 ///
-/// @param slope  elu: its limit; leaky_relu: the factor of negative x; hard_sigmoid: 6 times the slope between its ends
+/// @param slope  elu: its limit; celu: alpha; softplus: beta; leaky_relu: the factor of negative x; hard_sigmoid:
+///               6 times the slope between its ends
 constexpr double table_function(TableFunction function, double x, double slope = 1.0) noexcept {
     const auto clamp = [](double value, double low, double high) {
         return value < low ? low : value > high ? high : value;
@@ -54,6 +65,24 @@ constexpr double table_function(TableFunction function, double x, double slope =
             return clamp(x, -1.0, 1.0);
         case TableFunction::hard_swish:
             return x * clamp(x + 3.0, 0.0, 6.0) / 6.0;
+        case TableFunction::softplus:
+            return softplus(x, slope);
+        case TableFunction::mish:
+            return x * real_tanh(softplus(x));
+        case TableFunction::selu:
+            return selu_scale * (x > 0.0 ? x : selu_alpha * real_expm1(x));
+        case TableFunction::celu:
+            return x > 0.0 ? x : slope * real_expm1(x / slope);
+        case TableFunction::softsign:
+            return x / (1.0 + (x < 0.0 ? -x : x));
+        case TableFunction::tanhshrink:
+            return x - real_tanh(x);
+        case TableFunction::abs:
+            return x < 0.0 ? -x : x;
+        case TableFunction::neg:
+            return -x;
+        case TableFunction::square:
+            return x * x;
         case TableFunction::leaky_relu:
             return x > 0.0 ? x : slope * x;
         case TableFunction::log:
@@ -93,6 +122,21 @@ constexpr float table_function_in_float32(TableFunction function, float x, doubl
                                    static_cast<float>(table_function(TableFunction::elu, static_cast<double>(x))));
         case TableFunction::silu:
             return fmul(x, static_cast<float>(table_function(TableFunction::sigmoid, static_cast<double>(x))));
+        case TableFunction::mish:
+            return fmul(x, static_cast<float>(real_tanh(softplus(static_cast<double>(x)))));
+        case TableFunction::selu:
+            return fmul(static_cast<float>(selu_scale),
+                        x > 0.0f ? x
+                                 : fmul(static_cast<float>(selu_alpha),
+                                        static_cast<float>(real_expm1(static_cast<double>(x)))));
+        case TableFunction::celu:
+            return x > 0.0f
+                       ? x
+                       : fmul(narrow_slope, static_cast<float>(real_expm1(static_cast<double>(fdiv(x, narrow_slope)))));
+        case TableFunction::softsign:
+            return fdiv(x, fadd(1.0f, x < 0.0f ? -x : x));
+        case TableFunction::square:
+            return fmul(x, x);
         case TableFunction::reciprocal:
             return fdiv(1.0f, x);
         default:

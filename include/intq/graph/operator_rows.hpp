@@ -185,6 +185,23 @@ inline constexpr OperatorRow operator_rows[] = {
     // No operator in ONNX: x times its Sigmoid.
     {.name = "silu", .modules = "SiLU", .functions = "silu", .methods = "silu", .onnx = "Mul",
      .suite_values = SuiteValues::as_input},
+    // Of a quotient where beta is not 1.
+    {.name = "softplus", .modules = "Softplus", .functions = "softplus", .onnx = "Softplus",
+     .suite_values = SuiteValues::as_input},
+    {.name = "mish", .modules = "Mish", .functions = "mish", .onnx = "Mish", .suite_values = SuiteValues::as_input},
+    {.name = "selu", .modules = "SELU", .functions = "selu", .methods = "selu", .onnx = "Selu",
+     .suite_values = SuiteValues::as_input},
+    {.name = "celu", .modules = "CELU", .functions = "celu", .methods = "celu", .onnx = "Celu",
+     .suite_values = SuiteValues::as_input},
+    {.name = "softsign", .modules = "Softsign", .functions = "softsign", .onnx = "Softsign",
+     .suite_values = SuiteValues::as_input},
+    // No operator in ONNX: x less its Tanh.
+    {.name = "tanhshrink", .modules = "Tanhshrink", .functions = "tanhshrink", .onnx = "Sub",
+     .suite_values = SuiteValues::as_input},
+    {.name = "abs", .functions = "abs", .methods = "abs", .onnx = "Abs", .suite_values = SuiteValues::as_input},
+    {.name = "neg", .functions = "neg", .methods = "neg", .onnx = "Neg", .suite_values = SuiteValues::as_input},
+    {.name = "square", .functions = "square", .methods = "square", .onnx = "Pow",
+     .suite_values = SuiteValues::as_input},
     {.name = "gelu", .modules = "GELU", .functions = "gelu", .methods = "gelu", .onnx = "Gelu",
      .suite_values = SuiteValues::as_input},
     {.name = "exp", .functions = "exp", .methods = "exp", .onnx = "Exp", .suite_values = SuiteValues::as_input},

@@ -96,6 +96,15 @@ TEST_CASE("Functions of one element become PyTorch's modules, or functions where
     CHECK_THAT(refusal({.op_type = "Elu", .attributes = {attribute("alpha", nan)}}),
                Contains("elu: alpha must be finite"));
     CHECK_THAT(refusal({.op_type = "HardSigmoid", .attributes = {attribute("alpha", nan)}}), Contains("alpha is nan"));
+    CHECK_THAT(refusal({.op_type = "Selu", .attributes = {attribute("gamma", 1.0f)}}),
+               Contains("supported are the defaults"));
+    CHECK_THAT(refusal({.op_type = "Celu", .attributes = {attribute("alpha", 0.0f)}}),
+               Contains("celu: alpha cannot be 0"));
+    CHECK_THAT(refusal({.op_type = "Pow", .constants = {tensor("a", {}, {3.0f})}}),
+               Contains("the exponent is 3.000000; supported are 2, 1, 1/2 and -1"));
+    CHECK_THAT(refusal({.op_type = "Pow", .constants = {filled("a", {2})}}), Contains("supported is one number"));
+    CHECK(text_of({.op_type = "Pow", .constants = {tensor("a", {}, {0.5f})}}).find("[target=sqrt]") !=
+          std::string::npos);
     CHECK(dynamic_cast<const nn::Unary&>(
               OneNode{.op_type = "HardSigmoid", .attributes = {attribute("alpha", 1.0f / 6)}}.import()->find("n"))
               .parameter() == 1.0);

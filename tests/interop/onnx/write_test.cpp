@@ -109,10 +109,13 @@ TEST_CASE("A model that was traced is exported under the names of its modules") 
 TEST_CASE("Each function of one element is written as the operator that reads back as it") {
     const intq::Tensor x = test::random_tensor(Shape(2, 3), 1, 4.0f);
     const std::vector<nn::ModulePtr> modules{
-        std::make_shared<nn::Sigmoid>(),   std::make_shared<nn::Tanh>(),     std::make_shared<nn::Hardsigmoid>(),
-        std::make_shared<nn::Hardswish>(), std::make_shared<nn::Hardtanh>(), std::make_shared<nn::LeakyReLU>(0.25),
-        std::make_shared<nn::ELU>(1.5),    std::make_shared<nn::SiLU>(),     std::make_shared<nn::GELU>("tanh"),
-        std::make_shared<nn::GELU>(),      std::make_shared<nn::ReLU6>(),    std::make_shared<nn::Softmax>(1)};
+        std::make_shared<nn::Sigmoid>(),    std::make_shared<nn::Tanh>(),        std::make_shared<nn::Hardsigmoid>(),
+        std::make_shared<nn::Hardswish>(),  std::make_shared<nn::Hardtanh>(),    std::make_shared<nn::LeakyReLU>(0.25),
+        std::make_shared<nn::ELU>(1.5),     std::make_shared<nn::SiLU>(),        std::make_shared<nn::GELU>("tanh"),
+        std::make_shared<nn::Softplus>(),   std::make_shared<nn::Softplus>(0.5), std::make_shared<nn::Mish>(),
+        std::make_shared<nn::SELU>(),       std::make_shared<nn::CELU>(0.75),    std::make_shared<nn::Softsign>(),
+        std::make_shared<nn::Tanhshrink>(), std::make_shared<nn::GELU>(),        std::make_shared<nn::ReLU6>(),
+        std::make_shared<nn::Softmax>(1)};
     for (const nn::ModulePtr& module : modules) {
         INFO(module->type_name());
         const onnx::Model file = export_module(module, x);
@@ -121,6 +124,7 @@ TEST_CASE("Each function of one element is written as the operator that reads ba
     }
     CHECK(export_module(std::make_shared<nn::Hardswish>(), x).opset == 14);
     CHECK(export_module(std::make_shared<nn::GELU>(), x).opset == 20);
+    CHECK(export_module(std::make_shared<nn::Mish>(), x).opset == 18);
 }
 
 TEST_CASE("An opset that is too low is refused with the operator that needs more") {

@@ -124,6 +124,15 @@ inline void add_elements(ExportedZoo& zoo) {
              {"reciprocal", &nn::reciprocal},
              {"leaky_relu", [](const nn::Value& x) { return nn::leaky_relu(x); }},
              {"elu", [](const nn::Value& x) { return nn::elu(x); }},
+             {"softplus", [](const nn::Value& x) { return nn::softplus(x, 2.0); }},
+             {"mish", &nn::mish},
+             {"selu", &nn::selu},
+             {"celu", [](const nn::Value& x) { return nn::celu(x); }},
+             {"softsign", &nn::softsign},
+             {"tanhshrink", &nn::tanhshrink},
+             {"abs", &nn::abs},
+             {"neg", &nn::neg},
+             {"square", &nn::square},
              {"gelu", [](const nn::Value& x) { return nn::gelu(x); }}})
         zoo.with(name, image, [f = function](auto&, nn::Arguments a) {
             return f(nn::clamp(a[0], 0.25, 3.0));  // where each has a value

@@ -52,6 +52,25 @@ long double oracle(TableFunction function, long double x, long double slope) {
             return x < -1 ? -1.0L : x > 1 ? 1.0L : x;
         case TableFunction::hard_swish:
             return x * gate;
+        case TableFunction::softplus:
+            return slope * x > 20 ? x : std::log1p(std::exp(slope * x)) / slope;
+        case TableFunction::mish:
+            return x * std::tanh(x > 20 ? x : std::log1p(e));
+        case TableFunction::selu:
+            return 1.0507009873554804934193349852946L *
+                   (x > 0 ? x : 1.6732632423543772848170429916717L * std::expm1(x));
+        case TableFunction::celu:
+            return std::max(x, 0.0L) + std::min(0.0L, slope * std::expm1(x / slope));
+        case TableFunction::softsign:
+            return x / (1 + std::fabs(x));
+        case TableFunction::tanhshrink:
+            return x - std::tanh(x);
+        case TableFunction::abs:
+            return std::fabs(x);
+        case TableFunction::neg:
+            return -x;
+        case TableFunction::square:
+            return std::pow(x, 2.0L);
         case TableFunction::leaky_relu:
             return x < 0 ? slope * x : x;
         case TableFunction::log:
@@ -67,10 +86,13 @@ long double oracle(TableFunction function, long double x, long double slope) {
 }
 
 constexpr TableFunction all_functions[] = {
-    TableFunction::sigmoid,      TableFunction::tanh,      TableFunction::exp,        TableFunction::erf,
-    TableFunction::gelu_erf,     TableFunction::gelu_tanh, TableFunction::silu,       TableFunction::elu,
-    TableFunction::hard_sigmoid, TableFunction::hard_tanh, TableFunction::hard_swish, TableFunction::leaky_relu,
-    TableFunction::log,          TableFunction::sqrt,      TableFunction::rsqrt,      TableFunction::reciprocal};
+    TableFunction::sigmoid,      TableFunction::tanh,       TableFunction::exp,        TableFunction::erf,
+    TableFunction::gelu_erf,     TableFunction::gelu_tanh,  TableFunction::silu,       TableFunction::elu,
+    TableFunction::hard_sigmoid, TableFunction::hard_tanh,  TableFunction::hard_swish, TableFunction::leaky_relu,
+    TableFunction::log,          TableFunction::sqrt,       TableFunction::rsqrt,      TableFunction::reciprocal,
+    TableFunction::softplus,     TableFunction::mish,       TableFunction::selu,       TableFunction::celu,
+    TableFunction::softsign,     TableFunction::tanhshrink, TableFunction::abs,        TableFunction::neg,
+    TableFunction::square};
 
 /// Whether `code` is the nearest to `real`; where two are within 1e-9 either will do: binary64 cannot tell.
 bool is_entry(long double real, std::int64_t code, std::int64_t low, std::int64_t high) {

@@ -418,6 +418,8 @@ TEST_CASE("Functions refuse what they cannot compute, with both sides in the mes
     CHECK(message([&] { nn::pad(x, {-2, -2}); }).find("leave nothing of the shape (2, 3)") != std::string::npos);
     CHECK(message([&] { nn::sum(x, {0, 0}); }) == "sum: axis 0 is there twice");
     CHECK(message([&] { nn::mean(x, {2}); }) == "mean: axis 2 does not exist in rank 2");
+    CHECK(message([&] { nn::softplus(x, 0.0); }) == "softplus: beta cannot be 0");
+    CHECK(message([&] { nn::celu(x, std::nan("")); }) == "celu: alpha must be finite, given nan");
     CHECK(message([&] { nn::gelu(x, "erf"); }) == "gelu: approximate is none or tanh, given \"erf\"");
     const Value image = Tensor::zeros(Shape(1, 1, 2, 2));
     CHECK(message([&] { nn::interpolate(image, 4, 2.0); }) == "interpolate: either a size or a scale factor is needed");
@@ -437,6 +439,13 @@ TEST_CASE("The functions of the table are layers too, with their parameters") {
         {std::make_shared<nn::LeakyReLU>(), "LeakyReLU", nn::leaky_relu(x)},
         {std::make_shared<nn::LeakyReLU>(0.25), "LeakyReLU", nn::leaky_relu(x, 0.25)},
         {std::make_shared<nn::ELU>(0.5), "ELU", nn::elu(x, 0.5)},
+        {std::make_shared<nn::Softplus>(), "Softplus", nn::softplus(x)},
+        {std::make_shared<nn::Softplus>(0.5), "Softplus", nn::softplus(x, 0.5)},
+        {std::make_shared<nn::Mish>(), "Mish", nn::mish(x)},
+        {std::make_shared<nn::SELU>(), "SELU", nn::selu(x)},
+        {std::make_shared<nn::CELU>(0.5), "CELU", nn::celu(x, 0.5)},
+        {std::make_shared<nn::Softsign>(), "Softsign", nn::softsign(x)},
+        {std::make_shared<nn::Tanhshrink>(), "Tanhshrink", nn::tanhshrink(x)},
         {std::make_shared<nn::GELU>(), "GELU", nn::gelu(x)},
         {std::make_shared<nn::GELU>("tanh"), "GELU", nn::gelu(x, "tanh")},
     };
@@ -450,6 +459,7 @@ TEST_CASE("The functions of the table are layers too, with their parameters") {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     CHECK_THROWS_AS(nn::LeakyReLU(nan), Error);
     CHECK_THROWS_AS(nn::ELU(std::numeric_limits<double>::infinity()), Error);
+    CHECK_THROWS_AS(nn::CELU(0.0), Error);
     CHECK_THROWS_AS(nn::AdaptiveAvgPool2d({0, 0}), Error);
     CHECK_THROWS_AS(nn::AdaptiveAvgPool2d({2, -1}), Error);
     for (const double eps : {nan, -1e-5}) {

@@ -134,6 +134,15 @@ void add_unary(std::vector<Case>& cases) {
              {"gelu", [](const nn::Value& x) { return nn::gelu(x); }},
              {"gelu by tanh", [](const nn::Value& x) { return nn::gelu(x, "tanh"); }},
              {"elu", [](const nn::Value& x) { return nn::elu(x); }},
+             {"softplus", [](const nn::Value& x) { return nn::softplus(x); }},
+             {"mish", &nn::mish},
+             {"selu", &nn::selu},
+             {"celu", [](const nn::Value& x) { return nn::celu(x, 0.5); }},
+             {"softsign", &nn::softsign},
+             {"tanhshrink", &nn::tanhshrink},
+             {"abs", &nn::abs},
+             {"neg", &nn::neg},
+             {"square", &nn::square},
              {"leaky_relu", [](const nn::Value& x) { return nn::leaky_relu(x); }}})
         cases.push_back(function(name, f));
     for (const auto& [name, f] : std::map<std::string, nn::Value (*)(const nn::Value&)>{

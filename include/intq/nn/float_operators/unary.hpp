@@ -31,6 +31,15 @@ inline constexpr UnaryRow unary_rows[] = {
     {TableFunction::leaky_relu, "leaky_relu", "LeakyReLU", "negative_slope", 0.01},
     {TableFunction::elu, "elu", "ELU", "alpha", 1.0},
     {TableFunction::silu, "silu", "SiLU"},
+    {TableFunction::softplus, "softplus", "Softplus", "beta", 1.0},
+    {TableFunction::mish, "mish", "Mish"},
+    {TableFunction::selu, "selu", "SELU"},
+    {TableFunction::celu, "celu", "CELU", "alpha", 1.0},
+    {TableFunction::softsign, "softsign", "Softsign"},
+    {TableFunction::tanhshrink, "tanhshrink", "Tanhshrink"},
+    {TableFunction::abs, "abs", nullptr},
+    {TableFunction::neg, "neg", nullptr},
+    {TableFunction::square, "square", nullptr},
     {TableFunction::gelu_erf, "gelu", "GELU"},
     {TableFunction::gelu_tanh, "gelu", "GELU"},
     {TableFunction::exp, "exp", nullptr},
@@ -48,13 +57,14 @@ constexpr const UnaryRow& unary_row(TableFunction function) {
     return unary_rows[0];
 }
 
-/// Throws for a parameter that is NaN or infinite, naming it as PyTorch does.
+/// Throws for a parameter that is NaN or infinite, or 0 where the function divides by it, naming it as PyTorch does.
 void check_parameter(TableFunction function, double parameter);
 
 /// f of each element.
 ///
-/// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; hardsigmoid: 6 times its slope (1 in
-///                   PyTorch); no meaning for others
+/// @param parameter  leaky_relu: the factor of negative elements; elu and celu: alpha; softplus: beta; hardsigmoid:
+///                   6 times its slope (1 in PyTorch); no meaning for others
+/// @throws Error of check_parameter()
 ///
 /// Result   of arith::table_function in double, rounded once; NaN stays NaN
 Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0);
@@ -77,12 +87,16 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE void check_parameter(TableFunction function, double parameter) {
     const UnaryRow& row = unary_row(function);
-    if (!std::isfinite(parameter))
-        throw Error(std::string(row.name) + ": " + (row.parameter != nullptr ? row.parameter : "the parameter") +
-                    " must be finite, given " + std::to_string(parameter));
+    const std::string name =
+        std::string(row.name) + ": " + (row.parameter != nullptr ? row.parameter : "the parameter");
+    if (!std::isfinite(parameter)) throw Error(name + " must be finite, given " + std::to_string(parameter));
+    const bool is_divisor = function == TableFunction::celu || function == TableFunction::softplus ||
+                            function == TableFunction::hard_sigmoid;
+    if (is_divisor && parameter == 0.0) throw Error(name + " cannot be 0");
 }
 
 INTQ_INLINE Tensor unary(TableFunction function, const Tensor& x, double parameter) {
+    check_parameter(function, parameter);
     return detail::map(x, [=](float value) {
         if (value != value) return value;
         return static_cast<float>(arith::table_function(function, static_cast<double>(value), parameter));

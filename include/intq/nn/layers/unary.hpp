@@ -53,6 +53,16 @@ Value hardsigmoid(const Value& x);
 Value hardswish(const Value& x);
 Value hardtanh(const Value& x);
 Value silu(const Value& x);
+/// x itself where beta·x is above 20, PyTorch's threshold.
+Value softplus(const Value& x, double beta = 1.0);
+Value mish(const Value& x);
+Value selu(const Value& x);
+Value celu(const Value& x, double alpha = 1.0);
+Value softsign(const Value& x);
+Value tanhshrink(const Value& x);
+Value(abs)(const Value& x);  // in parentheses: Arduino has a macro of this name
+Value neg(const Value& x);
+Value square(const Value& x);
 Value leaky_relu(const Value& x, double negative_slope = 0.01);
 Value elu(const Value& x, double alpha = 1.0);
 /// @param approximate  "none" or "tanh"
@@ -79,7 +89,8 @@ public:
     bool is_leaf() const override { return true; }
     INTQ_INLINE Value forward(Arguments arguments) override;
     TableFunction function() const noexcept { return function_; }
-    /// LeakyReLU: the negative slope; ELU: alpha; Hardsigmoid: 6 times its slope; no meaning for others.
+    /// LeakyReLU: the negative slope; ELU and CELU: alpha; Softplus: beta; Hardsigmoid: 6 times its slope; no meaning
+    /// for others.
     double parameter() const noexcept { return parameter_; }
 
 protected:
@@ -107,6 +118,12 @@ using Hardtanh = UnaryLayer<TableFunction::hard_tanh>;
 using LeakyReLU = UnaryLayer<TableFunction::leaky_relu>;
 using ELU = UnaryLayer<TableFunction::elu>;
 using SiLU = UnaryLayer<TableFunction::silu>;
+using Softplus = UnaryLayer<TableFunction::softplus>;
+using Mish = UnaryLayer<TableFunction::mish>;
+using SELU = UnaryLayer<TableFunction::selu>;
+using CELU = UnaryLayer<TableFunction::celu>;
+using Softsign = UnaryLayer<TableFunction::softsign>;
+using Tanhshrink = UnaryLayer<TableFunction::tanhshrink>;
 
 class GELU : public Cloneable<GELU, Unary> {
 public:
@@ -168,12 +185,25 @@ INTQ_INLINE Value hardsigmoid(const Value& x) { return call(unary_function<Table
 INTQ_INLINE Value hardswish(const Value& x) { return call(unary_function<TableFunction::hard_swish>, x); }
 INTQ_INLINE Value hardtanh(const Value& x) { return call(unary_function<TableFunction::hard_tanh>, x); }
 INTQ_INLINE Value silu(const Value& x) { return call(unary_function<TableFunction::silu>, x); }
+INTQ_INLINE Value mish(const Value& x) { return call(unary_function<TableFunction::mish>, x); }
+INTQ_INLINE Value selu(const Value& x) { return call(unary_function<TableFunction::selu>, x); }
+INTQ_INLINE Value softsign(const Value& x) { return call(unary_function<TableFunction::softsign>, x); }
+INTQ_INLINE Value tanhshrink(const Value& x) { return call(unary_function<TableFunction::tanhshrink>, x); }
+INTQ_INLINE Value(abs)(const Value& x) { return call(unary_function<TableFunction::abs>, x); }
+INTQ_INLINE Value neg(const Value& x) { return call(unary_function<TableFunction::neg>, x); }
+INTQ_INLINE Value square(const Value& x) { return call(unary_function<TableFunction::square>, x); }
 
 INTQ_INLINE Value leaky_relu(const Value& x, double negative_slope) {
     return call(unary_function<TableFunction::leaky_relu>, x, negative_slope);
 }
 
 INTQ_INLINE Value elu(const Value& x, double alpha) { return call(unary_function<TableFunction::elu>, x, alpha); }
+
+INTQ_INLINE Value celu(const Value& x, double alpha) { return call(unary_function<TableFunction::celu>, x, alpha); }
+
+INTQ_INLINE Value softplus(const Value& x, double beta) {
+    return call(unary_function<TableFunction::softplus>, x, beta);
+}
 
 INTQ_INLINE Value gelu(const Value& x, const std::string& approximate) { return call(gelu_function, x, approximate); }
 

@@ -86,6 +86,26 @@ INTQ_INLINE double table_derivative(TableFunction function, double x, double slo
             return x > -1.0 && x < 1.0 ? 1.0 : 0.0;
         case TableFunction::hard_swish:
             return x < -3.0 ? 0.0 : x <= 3.0 ? x / 3.0 + 0.5 : 1.0;
+        case TableFunction::softplus:  // sigmoid(beta·x)
+            return slope * x > 20.0 ? 1.0 : arith::table_function(TableFunction::sigmoid, slope * x);
+        case TableFunction::mish: {  // t + x·(1 - t²)·sigmoid(x), t = tanh(softplus(x))
+            const double t = std::tanh(arith::softplus(x));
+            return t + x * (1.0 - t * t) * f(TableFunction::sigmoid);
+        }
+        case TableFunction::selu:
+            return arith::selu_scale * (x > 0.0 ? 1.0 : arith::selu_alpha * std::exp(x));
+        case TableFunction::celu:
+            return x > 0.0 ? 1.0 : std::exp(x / slope);
+        case TableFunction::softsign:
+            return 1.0 / ((1.0 + std::fabs(x)) * (1.0 + std::fabs(x)));
+        case TableFunction::tanhshrink:
+            return f(TableFunction::tanh) * f(TableFunction::tanh);
+        case TableFunction::abs:
+            return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0;
+        case TableFunction::neg:
+            return -1.0;
+        case TableFunction::square:
+            return 2.0 * x;
         case TableFunction::leaky_relu:
             return x > 0.0 ? 1.0 : slope;
         case TableFunction::log:

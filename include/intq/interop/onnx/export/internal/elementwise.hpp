@@ -53,6 +53,7 @@ std::int64_t softmax_axis(const NodeExport& node);
 #    include <utility>
 #    include <vector>
 
+#    include "intq/arith/unary.hpp"
 #    include "intq/interop/onnx/export/internal/node_export.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
 #    include "intq/nn/layers/softmax.hpp"
@@ -137,6 +138,13 @@ INTQ_INLINE std::string write_gelu(NodeExport& node, const char* approximate) {
     return node.add("Gelu", {node.value()}, {text_attribute("approximate", approximate)});
 }
 
+INTQ_INLINE std::string write_softplus(NodeExport& node, float beta) {
+    if (beta == 1.0f) return node.add("Softplus", {node.value()});
+    const std::string factor = node.number("beta", beta);
+    const std::string scaled = node.add_part("scaled", "Mul", {node.value(), factor});
+    return node.add("Div", {node.add_part("softplus", "Softplus", {scaled}), factor});
+}
+
 INTQ_INLINE std::string write_unary(NodeExport& node) {
     const UnaryCall call = unary_call(node);
     switch (call.function) {
@@ -148,6 +156,28 @@ INTQ_INLINE std::string write_unary(NodeExport& node) {
         case TableFunction::sqrt:
         case TableFunction::reciprocal:
             return node.add(node.op_type(), {node.value()});
+        case TableFunction::softsign:
+        case TableFunction::abs:
+        case TableFunction::neg:
+            return node.add(node.op_type(), {node.value()});
+        case TableFunction::mish:
+            node.need(18, "Mish");
+            return node.add(node.op_type(), {node.value()});
+        case TableFunction::softplus:
+            return write_softplus(node, static_cast<float>(call.parameter));
+        case TableFunction::selu:
+            return node.add(node.op_type(), {node.value()},
+                            {number_attribute("alpha", static_cast<float>(arith::selu_alpha)),
+                             number_attribute("gamma", static_cast<float>(arith::selu_scale))});
+        case TableFunction::tanhshrink: {
+            const std::string less = node.add_part("tanh", "Tanh", {node.value()});
+            return node.add("Sub", {node.value(), less});
+        }
+        case TableFunction::square:
+            return node.add("Pow", {node.value(), node.number("exponent", 2.0f)});
+        case TableFunction::celu:
+            node.need(12, "Celu");
+            [[fallthrough]];
         case TableFunction::leaky_relu:
         case TableFunction::elu:
             return node.add(node.op_type(), {node.value()},

@@ -25,7 +25,7 @@ template <TableFunction function> void unary_function(NodeImport& node) {
     node.call_function(nn::unary_function<function>, {node.value(0)}, node.dims(0));
 }
 
-/// A function with the attribute alpha: LeakyRelu and Elu.
+/// A function with the attribute alpha: LeakyRelu, Elu and Celu.
 template <TableFunction function> void unary_with_alpha(NodeImport& node) {
     node.expect_inputs(1, 1);
     const auto otherwise = static_cast<float>(nn::float_operators::unary_row(function).default_parameter);
@@ -45,6 +45,12 @@ void hard_sigmoid(NodeImport& node);
 
 void gelu(NodeImport& node);
 
+/// With the constants of PyTorch, the default.
+void selu(NodeImport& node);
+
+/// x to the power of 2, 1/2, 1 or -1.
+void pow(NodeImport& node);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
@@ -59,6 +65,7 @@ void gelu(NodeImport& node);
 #    include <string>
 #    include <utility>
 
+#    include "intq/arith/unary.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/operators/quantize.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
@@ -154,6 +161,32 @@ INTQ_INLINE void hard_sigmoid(NodeImport& node) {
 INTQ_INLINE void gelu(NodeImport& node) {
     node.expect_inputs(1, 1);
     node.call_module(make_as<nn::Module, nn::GELU>(node.text("approximate", "none")), {node.value(0)}, node.dims(0));
+}
+
+INTQ_INLINE void selu(NodeImport& node) {
+    constexpr auto default_alpha = static_cast<float>(arith::selu_alpha);
+    constexpr auto default_gamma = static_cast<float>(arith::selu_scale);
+    const float alpha = node.number("alpha", default_alpha), gamma = node.number("gamma", default_gamma);
+    if (alpha != default_alpha || gamma != default_gamma)
+        throw Error("alpha is " + std::to_string(alpha) + " and gamma " + std::to_string(gamma) +
+                    "; supported are the defaults, 1.67326319217681884765625 and 1.05070102214813232421875");
+    unary_module<TableFunction::selu>(node);
+}
+
+INTQ_INLINE void pow(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const FileTensor& exponent = node.constant(1, "exponent");
+    const std::span<const float> values = exponent.as<float>();
+    if (values.size() != 1)
+        throw Error("the exponent has the shape " + describe_shape(exponent.dims) + "; supported is one number");
+    if (values[0] == 2.0f)
+        return node.call_function(nn::unary_function<TableFunction::square>, {node.value(0)}, node.dims(0));
+    if (values[0] == 0.5f)
+        return node.call_function(nn::unary_function<TableFunction::sqrt>, {node.value(0)}, node.dims(0));
+    if (values[0] == -1.0f)
+        return node.call_function(nn::unary_function<TableFunction::reciprocal>, {node.value(0)}, node.dims(0));
+    if (values[0] == 1.0f) return node.call_module(make_as<nn::Module, nn::Identity>(), {node.value(0)}, node.dims(0));
+    throw Error("the exponent is " + std::to_string(values[0]) + "; supported are 2, 1, 1/2 and -1");
 }
 
 }  // namespace INTQ_HOSTED_ABI
