@@ -19,82 +19,20 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// y = epilogue(sum over taps and channels of x·w) for the types of one registry row.
+/// y = epilogue(sums) for the rows and panels of a task. It does not know the public type of the input: layers whose
+/// tiles read the same staged type share this code.
 ///
-/// @tparam X, W, Acc, Y  public types of input, weight, accumulator and output; float throughout, or integers
-/// @tparam E             element type of the fused add, or no_sumin
+/// @tparam Inner  a GemmTile
+/// @tparam Sumin  element type of the fused add, or no_sumin
 ///
-/// Result   exact for integers: sums wrap, and the packer proved that the true sum fits
 /// Memory   one tile of sums on the stack
-/// Cost     2 · rows · columns · taps · channels operations; taps that fall on padding are skipped
-template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin> struct Gemm {
-    using L = simd::lanes<Backend>;
-    using Inner = GemmTile<Backend, typename simd::Tile<Backend, X, Weight, Acc>::shared, Acc>;
+template <class Inner, class Policy, class Y, class Sumin> struct GemmRows {
+    using L = typename Inner::L;
+    using Acc = typename Inner::Accumulator;
     using Panel = typename Inner::Panel;
 
-    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
-        const PackedConv2d& packed = *call.packed;
-        INTQ_ASSERT(packed.packing.columns == Inner::columns);
-        INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<Sumin, no_sumin>));
-        detail::GemmWork work;
-        work.rows = call.geometry->batch * call.geometry->out_pixels();
-        work.panels = packed.panels();
-        work.row_bytes =
-            packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
-        work.panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
-        work.converts = converts_blocks(call);
-        work.is_serial = call.executor->is_serial();
-        const detail::GemmTasks tasks(work);
-        (*call.executor)(packed.groups * tasks.count(), [&](index_t index) {
-            const index_t group = packed.groups == 1 ? 0 : quotient(index, tasks.count());
-            run_task(call, group, tasks.task(work, index - group * tasks.count()));
-        });
-    }
-
-private:
-    using Task = detail::GemmTasks::Task;
-
-    /// Whether the largest tiles have their epilogue in registers. A layer whose requantization is not proven to stay
-    /// in range then runs in tiles of fewer rows: no other code needs the largest ones with their sums in memory.
-    static constexpr bool has_fused = Epilogue<L, Policy, Y, Sumin>::has_quads;
-
-    /// Whether rows are converted as the kernel comes to them.
-    static bool converts_blocks(const ConvCall& call) noexcept {
-        return !std::is_same_v<X, typename Inner::Activation> &&
-               detail::input_form(*call.packed) == detail::InputForm::blocks;
-    }
-
-    static INTQ_NEVER_INLINE void run_task(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
-        [[maybe_unused]] const simd::NearestMode<L> mode;
-        if (!std::is_same_v<X, typename Inner::Activation> && converts_blocks(call))
-            return run_staged_blocks(call, group, task);
-        typename Inner::Source source(*call.packed, *call.geometry,
-                                      static_cast<const typename Inner::Activation*>(call.x));
-        run_rows(call, source, group, task);
-    }
-
-    /// Repeatedly converts as many rows as the stack holds, and runs them.
-    static void run_staged_blocks(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
-        using Activation = typename Inner::Activation;
-        constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
-        alignas(buffer_alignment) Activation staged[size + Inner::Tile::depth];
-        const index_t channels = call.packed->in_channels, rows = task.last_row - task.first_row;
-        const index_t nearby = detail::near_block_elements(channels, static_cast<index_t>(sizeof(Activation)));
-        const index_t panel = call.packed->group_stride / L::width();  // vectors of the first one, where it is narrow
-        const index_t tile = Inner::max_rows(panel < Inner::vectors ? static_cast<int>(panel) : Inner::vectors);
-        const index_t most = rows * channels <= nearby ? rows : nearby / channels / tile * tile;
-        const detail::Stager<Backend> stager(*call.packed, call.x, staged);
-        for (index_t from = task.first_row; from < task.last_row; from += most) {
-            const index_t to = from + most < task.last_row ? from + most : task.last_row;
-            stager.copy(from * channels, 0, (to - from) * channels);
-            stager.fill((to - from) * channels, Inner::Tile::depth, 0);
-            typename Inner::Source source(*call.packed, *call.geometry, staged, from);
-            run_rows(call, source, group, {from, to, task.first_panel, task.last_panel});
-        }
-    }
-
-    static void run_rows(const ConvCall& call, typename Inner::Source& source, index_t group,
-                         const Task& task) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void run(const ConvCall& call, typename Inner::Source& source, index_t group,
+                                      const detail::GemmTasks::Task& task) INTQ_NOEXCEPT {
         alignas(buffer_alignment) Acc sums[array_size(largest_tile)];
         for (index_t index = task.first_panel; index < task.last_panel; ++index) {
             const Panel panel(*call.packed, source, group, index);
@@ -112,6 +50,11 @@ private:
             }
         }
     }
+
+private:
+    /// Whether the largest tiles have their epilogue in registers. A layer whose requantization is not proven to stay
+    /// in range then runs in tiles of fewer rows: no other code needs the largest ones with their sums in memory.
+    static constexpr bool has_fused = Epilogue<L, Policy, Y, Sumin>::has_quads;
 
     /// Asks for the lines of y that a tile will write. A panel writes a piece of each pixel: strides that the machine
     /// does not predict, while stores wait for their lines in order.
@@ -133,9 +76,8 @@ private:
     /// Sums of the largest tile.
     static constexpr index_t largest_tile = [] {
         index_t most = 0;
-        for (int v = 1; v <= static_cast<int>(Inner::columns / L::width()); ++v)
-            if (const index_t sums = v * simd::Tile<Backend, X, Weight, Acc>::max_rows(v) * L::width(); sums > most)
-                most = sums;
+        for (int v = 1; v <= Inner::vectors; ++v)
+            if (const index_t sums = v * Inner::max_rows(v) * L::width(); sums > most) most = sums;
         return most;
     }();
 
@@ -287,6 +229,77 @@ private:
     }
     static INTQ_ALWAYS_INLINE const Sumin* sumin_at(const ConvCall& call, index_t at) noexcept {
         return static_cast<const Sumin*>(call.sumin) + (std::is_same_v<Sumin, no_sumin> ? 0 : at);
+    }
+};
+
+/// y = epilogue(sum over taps and channels of x·w) for the types of one registry row.
+///
+/// @tparam X, W, Acc, Y  public types of input, weight, accumulator and output; float throughout, or integers
+/// @tparam E             element type of the fused add, or no_sumin
+///
+/// Result   exact for integers: sums wrap, and the packer proved that the true sum fits
+/// Memory   one tile of sums on the stack
+/// Cost     2 · rows · columns · taps · channels operations; taps that fall on padding are skipped
+template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin> struct Gemm {
+    using L = simd::lanes<Backend>;
+    using Inner = GemmTile<Backend, typename simd::Tile<Backend, X, Weight, Acc>::shared, Acc>;
+    using Rows = GemmRows<Inner, Policy, Y, Sumin>;
+
+    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        INTQ_ASSERT(packed.packing.columns == Inner::columns);
+        INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<Sumin, no_sumin>));
+        detail::GemmWork work;
+        work.rows = call.geometry->batch * call.geometry->out_pixels();
+        work.panels = packed.panels();
+        work.row_bytes =
+            packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
+        work.panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
+        work.converts = converts_blocks(call);
+        work.is_serial = call.executor->is_serial();
+        const detail::GemmTasks tasks(work);
+        (*call.executor)(packed.groups * tasks.count(), [&](index_t index) {
+            const index_t group = packed.groups == 1 ? 0 : quotient(index, tasks.count());
+            run_task(call, group, tasks.task(work, index - group * tasks.count()));
+        });
+    }
+
+private:
+    using Task = detail::GemmTasks::Task;
+
+    /// Whether rows are converted as the kernel comes to them.
+    static bool converts_blocks(const ConvCall& call) noexcept {
+        return !std::is_same_v<X, typename Inner::Activation> &&
+               detail::input_form(*call.packed) == detail::InputForm::blocks;
+    }
+
+    static INTQ_NEVER_INLINE void run_task(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
+        [[maybe_unused]] const simd::NearestMode<L> mode;
+        if (!std::is_same_v<X, typename Inner::Activation> && converts_blocks(call))
+            return run_staged_blocks(call, group, task);
+        typename Inner::Source source(*call.packed, *call.geometry,
+                                      static_cast<const typename Inner::Activation*>(call.x));
+        Rows::run(call, source, group, task);
+    }
+
+    /// Repeatedly converts as many rows as the stack holds, and runs them.
+    static void run_staged_blocks(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
+        using Activation = typename Inner::Activation;
+        constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
+        alignas(buffer_alignment) Activation staged[size + Inner::Tile::depth];
+        const index_t channels = call.packed->in_channels, rows = task.last_row - task.first_row;
+        const index_t nearby = detail::near_block_elements(channels, static_cast<index_t>(sizeof(Activation)));
+        const index_t panel = call.packed->group_stride / L::width();  // vectors of the first one, where it is narrow
+        const index_t tile = Inner::max_rows(panel < Inner::vectors ? static_cast<int>(panel) : Inner::vectors);
+        const index_t most = rows * channels <= nearby ? rows : nearby / channels / tile * tile;
+        const detail::Stager<Backend> stager(*call.packed, call.x, staged);
+        for (index_t from = task.first_row; from < task.last_row; from += most) {
+            const index_t to = from + most < task.last_row ? from + most : task.last_row;
+            stager.copy(from * channels, 0, (to - from) * channels);
+            stager.fill((to - from) * channels, Inner::Tile::depth, 0);
+            typename Inner::Source source(*call.packed, *call.geometry, staged, from);
+            Rows::run(call, source, group, {from, to, task.first_panel, task.last_panel});
+        }
     }
 };
 

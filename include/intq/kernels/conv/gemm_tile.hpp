@@ -26,6 +26,7 @@ inline namespace INTQ_ABI {
 template <class Backend, class TileType, class Acc> struct GemmTile {
     using Tile = TileType;
     using L = simd::lanes<Backend>;
+    using Accumulator = Acc;
     using Activation = typename Tile::activation;
     using Weight = typename Tile::weight;
     using Source = detail::RowSource<Activation, detail::stages_input<Backend>>;
