@@ -141,4 +141,8 @@ TEST_CASE("the report names the arena, its bound and who occupies the peak") {
     CHECK(rectangles == report.occupants.size());
     CHECK(svg.substr(0, 4) == "<svg");
     CHECK(svg.substr(svg.size() - 7) == "</svg>\n");
+    deploy::MemoryReport named = report;
+    named.occupants[0].name = "a\xff<b&\x1b";
+    CHECK(named.to_svg().find("<title>a\\xff&lt;b&amp;\\x1b: ") != std::string::npos);
+    CHECK(is_utf8(named.to_svg()));
 }

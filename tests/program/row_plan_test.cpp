@@ -128,15 +128,16 @@ TEST_CASE("For speed, rings stay in half of a cache, and the bytes are those of 
     }
 }
 
-TEST_CASE("Rows for speed need the bytes of a cache") {
+TEST_CASE("Options of rows that mean nothing are refused") {
     const kernels::KernelTable& table = scalar_table("tflite");
     const NetworkProgram whole = build(random_network(table.policy(), DType::int8, 7), table, 1);
-    const program::RowOptions options{program::RowMode::speed};
-    CHECK_THROWS_WITH(program::copy_program(whole.program->program(), table, table, options),
-                      Catch::Contains("bytes of a cache, given 0"));
-    CHECK_THROWS_WITH(
-        program::copy_program(whole.program->program(), table, table, {program::RowMode::speed, 0, 65536, 0}),
-        Catch::Contains("a thread, given 0"));
+    const auto copy = [&](const program::RowOptions& options) {
+        return program::copy_program(whole.program->program(), table, table, options);
+    };
+    CHECK_THROWS_WITH(copy({program::RowMode::speed}), Catch::Contains("bytes of a cache, given 0"));
+    CHECK_THROWS_WITH(copy({program::RowMode::speed, 0, 65536, 0}), Catch::Contains("a thread, given 0"));
+    CHECK_THROWS_WITH(copy({static_cast<program::RowMode>(77)}), Catch::Contains("no mode 77"));
+    CHECK_THROWS_WITH(copy({program::RowMode::memory, -1}), Catch::Contains("cannot have -1 bytes"));
 }
 
 TEST_CASE("MobileNetV2 0.35 on 144 x 144 pixels fits into 34 kB") { check_arena_of_mobilenet_v2(0.35, 144, 34000); }

@@ -55,6 +55,7 @@ MemoryReport memory_report(const runtime::Program& program, const kernels::Kerne
 #    include <algorithm>
 #    include <string_view>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/sort_stably.hpp"
 #    include "intq/program/lifetimes.hpp"
 
@@ -63,17 +64,10 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Text inside a drawing.
+/// Text inside a drawing, whose bytes must be UTF-8.
 INTQ_INLINE std::string svg_text(std::string_view text) {
     std::string result;
-    for (const char c : text) {
-        if (c == '<')
-            result += "&lt;";
-        else if (c == '&')
-            result += "&amp;";
-        else if (static_cast<unsigned char>(c) >= ' ')
-            result += c;
-    }
+    for (const char c : printable(text)) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
     return result;
 }
 

@@ -57,7 +57,7 @@ struct RowPlan {
 /// @param program  its groups and rings are not read; an input that a caller gives takes no bytes
 /// @return no groups where the arena on whole tensors is as small, or has no more than RowOptions::arena; for speed,
 ///         where no group saves time
-/// @throws Error for speed without the bytes of a cache, or without a thread
+/// @throws Error for a mode that is none, a negative arena, and speed without the bytes of a cache or without a thread
 /// @pre  every instruction is checked
 ///
 /// Cost  a few schedules for each instruction
@@ -237,6 +237,10 @@ INTQ_INLINE RowPlan plan_rows(const runtime::Program& program, const kernels::Ke
                               const RowOptions& options) {
     const RowPlan whole{
         {}, std::vector<std::int16_t>(program.instructions.size()), std::vector<std::int16_t>(program.tensors.size())};
+    if (options.mode != RowMode::off && options.mode != RowMode::memory && options.mode != RowMode::speed)
+        throw Error("rows have no mode " + std::to_string(static_cast<int>(options.mode)));
+    if (options.arena < 0)
+        throw Error("the arena of rows cannot have " + std::to_string(options.arena) + " bytes; 0 is the smallest");
     if (options.mode == RowMode::speed && options.cache < 1)
         throw Error("rows for speed need the bytes of a cache, given " + std::to_string(options.cache));
     if (options.mode == RowMode::speed && options.threads < 1)
