@@ -125,7 +125,7 @@ test::Message unlowerable_model() {
 /// Operators that the import refuses: one of constants alone, and one that ONNX does not have.
 test::Message unreadable_model() {
     test::ModelParts parts;
-    parts.nodes = {test::node("Neg", {"x"}, {"a"}, {}, "/first/neg"), test::node("Relu", {"a"}, {"b"}),
+    parts.nodes = {test::node("Floor", {"x"}, {"a"}, {}, "/first/floor"), test::node("Relu", {"a"}, {"b"}),
                    test::node("Frobnicate", {"b"}, {"y"}, {}, "/last/frob")};
     return test::model(parts);
 }

@@ -244,13 +244,14 @@ private:
                     known_operators());
     }
 
-    /// "Add, AveragePool, ...; beside one constant Max, Min; on constants alone Cast, ..."
+    /// "Abs, Add, ...; beside one constant Max, Min, Pow; on constants alone Cast, ..."
     static std::string known_operators() {
         std::set<std::string> of_values, beside_constant, of_constants;
         for (const OnnxOperator& row : onnx_operators) {
-            const bool is_bound = row.import == &operators::maximum || row.import == &operators::minimum;
+            const bool takes_constant =
+                row.import == &operators::maximum || row.import == &operators::minimum || row.import == &operators::pow;
             (row.import == &operators::of_constants ? of_constants
-             : is_bound                             ? beside_constant
+             : takes_constant                       ? beside_constant
                                                     : of_values)
                 .emplace(row.op_type);
         }
