@@ -201,7 +201,7 @@ private:
             return std::find(kept(tensor).begin(), kept(tensor).end(), false) == kept(tensor).end();
         };
         const auto operands = program_.operands_of(instruction);
-        const std::int32_t x = numbers[static_cast<std::size_t>(operands[0])];
+        const std::int32_t x = operands.empty() ? -1 : numbers[static_cast<std::size_t>(operands[0])];
         if (is_whole(instruction.output) && std::all_of(operands.begin(), operands.end(), is_whole))
             return copy.copy_of(instruction, x);
         if (instruction.params.kind == kernels::ParamKind::conv) return part_of_layer(copy, instruction, x);

@@ -41,7 +41,8 @@ public:
     runtime::ProgramTensor copy_of(runtime::ProgramTensor tensor);
     /// An instruction with names and parameters of its own, in no group; its layer is packed again.
     ///
-    /// @param x  the copy's tensor that is its first operand, behind all instructions that write it
+    /// @param x  the copy's tensor that is its first operand, behind all instructions that write it; not read of a
+    ///           constant, which has none
     runtime::Instruction copy_of(runtime::Instruction instruction, std::int32_t x);
     /// The same for a layer of which some channels are left.
     ///
@@ -214,8 +215,10 @@ INTQ_INLINE std::shared_ptr<OwnedProgram> copy_program(const runtime::Program& p
     assign(storage.outputs, program.outputs);
     assign(storage.dropped, program.dropped);
     for (const runtime::ProgramTensor& tensor : program.tensors) storage.tensors.push_back(copy.copy_of(tensor));
-    for (const runtime::Instruction& instruction : program.instructions)
-        storage.instructions.push_back(copy.copy_of(instruction, program.operands_of(instruction)[0]));
+    for (const runtime::Instruction& instruction : program.instructions) {
+        const auto operands = program.operands_of(instruction);
+        storage.instructions.push_back(copy.copy_of(instruction, operands.empty() ? -1 : operands[0]));
+    }
     return copy.finish(rows);
 }
 
