@@ -29,9 +29,13 @@ void print_instructions(const LoweredNetwork& network, const InstructionTimes& o
 /// Shares of the time of one run, which add up to 1. Layers are convolutions and linear layers that are not depthwise.
 ///
 ///     dots      = operations of the layers / peak rate, taps on padding counted
-///     around    = time of the layers - dots: loading and converting operands, the epilogue, stores, the start of a
-///     layer depthwise = time of the depthwise layers memory    = time of quantize, dequantize and what only moves
-///     codes rest      = time of all other instructions, which are pools here, and of the return
+///     around    = time of the layers - dots: loads, conversion, the epilogue, stores, the start of a layer
+///
+///     depthwise = time of the depthwise layers
+///
+///     memory    = time of quantize, dequantize and what only moves codes
+///
+///     rest      = time of all other instructions, which are pools here, and of the return
 ///
 /// The peak is that of registers alone, so that `dots` is the least time of the products on this core. `around` is
 /// below 0 where the peak loop met a lower clock than the layers.
