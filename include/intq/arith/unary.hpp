@@ -27,10 +27,13 @@ inline namespace INTQ_ABI {
 /// The constants of SELU (Klambauer et al. 2017), in whose fixed point means are 0 and variances 1.
 inline constexpr double selu_alpha = 1.6732632423543772848, selu_scale = 1.0507009873554804934;
 
-/// ln(1 + exp(slope·x))/slope, and x itself where slope·x is above 20, as PyTorch has it.
+/// Above it softplus is its argument, as PyTorch has it.
+inline constexpr double softplus_threshold = 20.0;
+
+/// ln(1 + exp(slope·x))/slope, and x itself where slope·x is above the threshold.
 constexpr double softplus(double x, double slope = 1.0) noexcept {
     const double t = dmul(slope, x);
-    if (t > 20.0) return x;
+    if (t > softplus_threshold) return x;
     return ((t > 0.0 ? t : 0.0) + real_log1p(real_exp(t > 0.0 ? -t : t))) / slope;
 }
 

@@ -160,9 +160,9 @@ inline Status check_signs(const Program& program, const kernels::KernelTable& ta
 /// its reader was made for that.
 ///
 /// @pre   every index and every offset of the program was checked
-/// @return ok; corrupt: input (an operand that nothing wrote, or that may have the negative code `given`), arena (a
-/// tensor whose bytes another one takes while it
-///         is needed), workspace (scratch over a tensor); given = the tensor, expected = the offender
+/// @return ok; corrupt: input (an operand that nothing wrote), arena (a tensor whose bytes another one takes while it
+///         is needed), workspace (scratch over a tensor); given = the tensor, expected = the offender. Corrupt input of
+///         an operand that may have negative codes: given = the lowest of them, expected = 0
 ///
 /// Cost     O(instructions² · operands) in the worst case
 inline Status check_data_flow(const Program& program, const kernels::KernelTable& table) noexcept {

@@ -37,8 +37,8 @@ constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
 /// y[p][c] = epilogue(bias[c] + sum over taps of x[tap of p][c] · w[tap][c])
 ///
 /// The types are those of Gemm, and uint8 for int8 codes that are never negative where the tile reads unsigned bytes.
-/// Activations are read as they are: nothing is staged. A backend with a DepthwiseTile
-/// sums the rows of a column of the window together; any other multiplies lane by lane.
+/// Activations are read as they are: nothing is staged. A backend with a DepthwiseTile sums the rows of a column of the
+/// window together; any other multiplies lane by lane.
 ///
 /// Memory   a chunk of sums on the stack
 /// Cost     2 · pixels · channels · taps operations

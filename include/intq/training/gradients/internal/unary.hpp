@@ -87,7 +87,8 @@ INTQ_INLINE double table_derivative(TableFunction function, double x, double slo
         case TableFunction::hard_swish:
             return x < -3.0 ? 0.0 : x <= 3.0 ? x / 3.0 + 0.5 : 1.0;
         case TableFunction::softplus:  // sigmoid(beta·x)
-            return slope * x > 20.0 ? 1.0 : arith::table_function(TableFunction::sigmoid, slope * x);
+            return slope * x > arith::softplus_threshold ? 1.0
+                                                         : arith::table_function(TableFunction::sigmoid, slope * x);
         case TableFunction::mish: {  // t + x·(1 - t²)·sigmoid(x), t = tanh(softplus(x))
             const double t = std::tanh(arith::softplus(x));
             return t + x * (1.0 - t * t) * f(TableFunction::sigmoid);

@@ -155,7 +155,6 @@ INTQ_INLINE std::string write_unary(NodeExport& node) {
         case TableFunction::log:
         case TableFunction::sqrt:
         case TableFunction::reciprocal:
-            return node.add(node.op_type(), {node.value()});
         case TableFunction::softsign:
         case TableFunction::abs:
         case TableFunction::neg:
