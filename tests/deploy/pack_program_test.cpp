@@ -30,7 +30,7 @@ const kernels::KernelTable& table_of(const test::BackendTables& backend, const c
         if (std::string(table->policy().name) == target) return *table;
     throw Error("no kernels of a target");
 }
-const kernels::KernelTable& dsp(const char* target = "tflite") { return table_of(test::emulated_dsp_tables(), target); }
+const kernels::KernelTable& dsp(const char* target = "tflite") { return table_of(test::tables_of("dsp"), target); }
 const kernels::KernelTable& scalar(const char* target = "tflite") { return test::scalar_table(target); }
 
 /// The operators of the library on a table, as programs of their own.
@@ -63,8 +63,8 @@ bool passes(const OwnedProgram& program, const kernels::KernelTable& table, cons
 
 TEST_CASE("a program is packed for every backend as if it had been made for it, and computes the same codes") {
     std::vector<test::BackendTables> backends = program::runnable_tables();
-    backends.push_back(test::emulated_dsp_tables());
-    backends.push_back(test::emulated_helium_tables());
+    backends.push_back(test::tables_of("dsp"));
+    backends.push_back(test::tables_of("helium"));
     int programs = 0;
     for (const auto& [name, target] : targets()) {
         const kernels::KernelTable& from = scalar(name);

@@ -88,7 +88,7 @@ TEST_CASE("a small program gives the oracle's bytes after every instruction, for
             }
         }
     });
-    CHECK(runs >= least_backends * 6 * 9);
+    CHECK(runs >= least_backends() * 6 * 9);
 }
 
 TEST_CASE("the arena of the small program is smaller than the sum of its tensors") {
@@ -147,9 +147,7 @@ private:
     std::vector<unsigned char> expected_;
 };
 
-const kernels::KernelTable& staging_table() {
-    return *tables_of<odd_width<5>>().tables[4];
-}  // bayes; needs a workspace
+const kernels::KernelTable& staging_table() { return *odd_tables().tables[4]; }  // bayes; needs a workspace
 
 }  // namespace
 

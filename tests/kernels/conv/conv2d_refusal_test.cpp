@@ -250,7 +250,7 @@ TEST_CASE("a convolution that cannot be made is refused by code, field and numbe
             CHECK(is_canary(storage, storage.as<unsigned char>()));
             ++checked;
         }
-    CHECK(checked >= static_cast<std::size_t>(40 * least_backends));
+    CHECK(checked >= static_cast<std::size_t>(40 * least_backends()));
 }
 
 TEST_CASE("the spec that the refusals spoil is accepted by every target and backend") {
@@ -297,7 +297,7 @@ TEST_CASE("a geometry without output or with a negative batch is refused") {
 
 TEST_CASE("check_conv2d names the operand that does not fit a packed layer") {
     // The backend with staging, so that a workspace is needed.
-    const BackendTables odd = tables_of<odd_width<5>>();
+    const BackendTables odd = odd_tables();
     const kernels::PackingRules& rules = odd.tables[bayes]->packing;
     const Valid valid;
     GuardedBuffer storage(static_cast<std::size_t>(kernels::packed_conv2d_size(rules, valid.spec)));
@@ -364,7 +364,7 @@ TEST_CASE("check_conv2d names the operand that does not fit a packed layer") {
 }
 
 TEST_CASE("a layer with a fused add is checked with its operand, and only with it") {
-    const BackendTables odd = tables_of<odd_width<5>>();
+    const BackendTables odd = odd_tables();
     const kernels::PackingRules& rules = odd.tables[bayes]->packing;
     Valid valid;
     alignas(64) static std::byte storages[2][1 << 15];
@@ -396,7 +396,7 @@ TEST_CASE("a layer with a fused add is checked with its operand, and only with i
 }
 
 TEST_CASE("a linear layer has a window without padding, dilation and stride, and takes the whole image") {
-    const BackendTables odd = tables_of<odd_width<5>>();
+    const BackendTables odd = odd_tables();
     const kernels::PackingRules& rules = odd.tables[bayes]->packing;
     alignas(64) static std::byte storage[1 << 15], scratch[1 << 12];
     const auto made = [&](Window2d window) {
@@ -511,7 +511,7 @@ TEST_CASE("a geometry of an image that cannot be is refused") {
 
 TEST_CASE("the workspace of a batch that no memory holds is more than any workspace") {
     const Valid valid;
-    const kernels::PackingRules& rules = tables_of<odd_width<5>>().tables[bayes]->packing;
+    const kernels::PackingRules& rules = odd_tables().tables[bayes]->packing;
     GuardedBuffer storage(static_cast<std::size_t>(kernels::packed_conv2d_size(rules, valid.spec)));
     const auto packed =
         *kernels::pack_conv2d(rules, valid.spec, {storage.as<std::byte>(), static_cast<index_t>(storage.size())});

@@ -68,7 +68,7 @@ TEST_CASE("Planes become channels-last codes: the oracle's bytes for any number 
                                                     << channels << " channels, " << pixels
                                                     << " pixels: " << first_difference(out, expected, row.output));
                     }
-    CHECK(compared >= least_backends * 6 * 2 * 45);
+    CHECK(compared >= least_backends() * 6 * 2 * 45);
 }
 
 TEST_CASE("Planes with a scale for each channel are quantized with their own") {

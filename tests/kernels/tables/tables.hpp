@@ -7,7 +7,6 @@
 
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "intq/io/error.hpp"
@@ -18,42 +17,32 @@ namespace intq::test {
 
 using program::BackendTables;
 
-template <int Width> struct odd_width;  // support/odd_width.hpp
+/// Those of backends that the compiled form does not hold, each made by a unit of its own: one of odd width in every
+/// build; a second one, dsp and helium emulated, and xsimd where the build has the kernels of all backends.
+const std::vector<BackendTables>& added_tables();
 
-/// The kernels of a backend that the compiled form does not hold; defined by the backend's own unit.
-template <class Backend> BackendTables tables_of();
-
-/// Those of simd::dsp and simd::helium, emulated.
-BackendTables emulated_dsp_tables();
-BackendTables emulated_helium_tables();
-
-/// Those of a backend of the library; without tables where this program does not hold them or the CPU lacks it.
-template <class Backend> BackendTables library_tables() {
-#if INTQ_TEST_XSIMD
-    if constexpr (std::is_same_v<Backend, simd::xsimd<>>) return tables_of<Backend>();
-#endif
-    for (const BackendTables& backend : program::runnable_tables())
-        if (std::string_view(backend.name) == Backend::name) return backend;
-    if constexpr (std::is_same_v<Backend, simd::dsp>) return emulated_dsp_tables();
-    if constexpr (std::is_same_v<Backend, simd::helium>) return emulated_helium_tables();
-    return {Backend::name, {}};
+/// Those of a backend by its name; without tables where this program does not hold them or the CPU lacks it.
+inline BackendTables tables_of(std::string_view backend) {
+    for (const BackendTables& tables : program::runnable_tables())
+        if (backend == tables.name) return tables;
+    for (const BackendTables& tables : added_tables())
+        if (backend == tables.name) return tables;
+    return {backend.data(), {}};
 }
 
-/// How many backends every machine has at least: scalar, dsp, helium and those of the tests.
-#ifdef INTQ_TEST_FEW_BACKENDS
-inline constexpr int least_backends = 4;
-#else
-inline constexpr int least_backends = 5;
-#endif
+/// The one of odd width that every build has.
+inline BackendTables odd_tables() { return added_tables().front(); }
+
+/// How many backends can be used at least, whatever the CPU: scalar and those of the tests.
+inline int least_backends() { return 1 + static_cast<int>(added_tables().size()); }
 
 namespace detail {
 
 template <class... Backend> std::vector<BackendTables> tables_of_all(simd::BackendList<Backend...>) {
-#ifdef INTQ_TEST_FEW_BACKENDS  // a sanitized unit takes two minutes
-    return {library_tables<Backend>()..., tables_of<odd_width<5>>()};
-#else
-    return {library_tables<Backend>()..., tables_of<odd_width<3>>(), tables_of<odd_width<5>>()};
-#endif
+    std::vector<BackendTables> all{tables_of(Backend::name)...};
+    for (const BackendTables& added : added_tables())
+        if (((added.name != std::string_view(Backend::name)) && ...)) all.push_back(added);
+    return all;
 }
 
 }  // namespace detail
@@ -69,10 +58,19 @@ inline std::vector<BackendTables> usable_backend_tables() {
     return usable;
 }
 
+/// Also in programs that do not hold the tables of the tests.
 inline BackendTables scalar_tables() {
-    for (const BackendTables& backend : program::runnable_tables())
-        if (std::string_view(backend.name) == "scalar") return backend;
+    for (const BackendTables& tables : program::runnable_tables())
+        if (std::string_view(tables.name) == "scalar") return tables;
     return {};
+}
+
+/// Those of boards that this build has: scalar, and with the kernels of all backends dsp and helium.
+inline std::vector<BackendTables> board_tables() {
+    std::vector<BackendTables> boards{scalar_tables()};
+    for (const char* name : {"dsp", "helium"})
+        if (const BackendTables board = tables_of(name); !board.tables.empty()) boards.push_back(board);
+    return boards;
 }
 
 /// The scalar kernels of a target of the library. A test that makes the table itself, with kernels::kernel_table, waits

@@ -145,13 +145,13 @@ TEST_CASE("A small network of their blocks gives the oracle's bytes on every tar
             ++compared;
         }
     }
-    CHECK(compared >= least_backends * 6);
+    CHECK(compared >= least_backends() * 6);
 }
 
 TEST_CASE("Two threads give the bytes of one in every instruction of ResNet-18 and MobileNetV2") {
     intq::ThreadPool pool(2);
     BackendTables best = scalar_tables();
-    for (const BackendTables& backend : {library_tables<simd::avx2>(), library_tables<simd::avx512vnni>()})
+    for (const BackendTables& backend : {tables_of("avx2"), tables_of("avx512vnni")})
         if (!backend.tables.empty()) best = backend;
     const kernels::KernelTable& table = *best.tables[0];
     const auto check = [&](const nn::Module& model, index_t side) {

@@ -209,7 +209,7 @@ Count compare(const std::string& path) {
 
 TEST_CASE("Stored networks give the bytes of LiteRT's reference kernels, layer by layer, on every backend") {
     const Count count = compare(std::string(INTQ_TESTS_DIR) + "/golden/litert_networks.json");
-    CHECK(count.networks >= 11 * static_cast<std::size_t>(test::least_backends));
+    CHECK(count.networks >= 11 * static_cast<std::size_t>(test::least_backends()));
     CHECK(count.differ == 0);
     for (const char* op :
          {"conv2d int8",     "depthwise int8", "linear int8",   "softmax int8",  "softmax int16",   "add int8",
