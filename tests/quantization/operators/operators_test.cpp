@@ -315,6 +315,36 @@ TEST_CASE("Linear layers on rows run beside convolutions, adds and each other, n
     });
 }
 
+TEST_CASE("What computes element by element between linear layers on rows moves no codes") {
+    const auto model = stubbed({{"in", test::make_linear(6, 5, 2)},
+                                {"deep", test::make_linear(5, 5, 3)},
+                                {"head", test::make_linear(5, 4, 5)}},
+                               [](test::LambdaModel& m, nn::Arguments a) {
+                                   const nn::Value in = m.call("in", a[0]);
+                                   const nn::Value sum = m.call("deep", nn::gelu(in)) + in;
+                                   const nn::Value gated = nn::relu(sum * nn::sigmoid(sum));
+                                   return m.call("head", nn::clamp(gated - in, -1.5, 1.0));
+                               });
+    for (const Shape& shape : {Shape(4, 7, 6), Shape(4, 3, 7, 6)}) {
+        const intq::Tensor x = test::random_tensor(shape, 9);
+        CHECK(compare_with_reference(*model, x, DType::int8, 20.0) == 7);
+        CHECK(compare_with_reference(*model, x, DType::int16, 50.0) == 6);
+        for_each_target([&](const kernels::KernelTable& table) {
+            INFO(table.policy().name << " on " << intq::to_string(shape));
+            const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), table.policy());
+            calibrate(*prepared, x, 2);
+            ExactSimulation simulation(*prepared, table, 4);
+            const LoweredModel lowered = lower(convert_fx(*prepared), table, 4);
+            CHECK(test::largest_difference(simulation.run(std::span(&x, 1))[0], lowered.run(x)) == 0.0);
+            const auto& instructions = lowered.program().program().instructions;
+            const auto moves = std::count_if(instructions.begin(), instructions.end(), [](const auto& instruction) {
+                return instruction.op == OpKind::layout_change;
+            });
+            CHECK(moves == 2);  // of the input and of the output
+        });
+    }
+}
+
 namespace {
 
 /// Programs that for_each_program() makes at least: of all backends, of which there are three or more unless sanitizers

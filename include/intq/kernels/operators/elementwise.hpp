@@ -68,7 +68,7 @@ void run_binary(const OperatorCall& call, const Row& row, const Params& params) 
     };
     const Shape &a = call.x(0).shape, &b = call.x(1).shape, &out = call.y().shape;
     if (a == out && b == out) return row.run(one);
-    const PairWalk walk = make_pair_walk(of_run(a), of_run(b), of_run(out));
+    const PairWalk walk = make_pair_walk(of_run(a), of_run(b), of_run(out), call.y().layout);
     one.walk = &walk;
     row.run(one);
 }
@@ -217,6 +217,7 @@ constexpr ProgramOperator sum_operator(OpKind op) noexcept {
     return {.op = op,
             .operands = 2,
             .may_run_in_place = true,
+            .takes_rows = true,
             .codes = op == OpKind::sub ? CodesFollow::corners : CodesFollow::ends,
             .channels = ChannelsFollow::each,
             .check = &check_add,
@@ -231,6 +232,7 @@ inline constexpr ProgramOperator sub_operator = sum_operator(OpKind::sub);
 inline constexpr ProgramOperator mul_operator{.op = OpKind::mul,
                                               .operands = 2,
                                               .may_run_in_place = true,
+                                              .takes_rows = true,
                                               .codes = CodesFollow::corners,
                                               .channels = ChannelsFollow::each,
                                               .check = &check_mul,
@@ -241,6 +243,7 @@ inline constexpr ProgramOperator mul_operator{.op = OpKind::mul,
                                               .params = param_struct<arith::MulParams>};
 inline constexpr ProgramOperator relu_operator{.op = OpKind::relu,
                                                .may_run_in_place = true,
+                                               .takes_rows = true,
                                                .codes = CodesFollow::each_code,
                                                .channels = ChannelsFollow::each,
                                                .check = &check_clamp,
@@ -250,6 +253,7 @@ inline constexpr ProgramOperator relu_operator{.op = OpKind::relu,
                                                .runs_by_rows = &detail::always_by_rows,
                                                .params = param_struct<arith::OutputCodes>};
 inline constexpr ProgramOperator requantize_operator{.op = OpKind::requantize,
+                                                     .takes_rows = true,
                                                      .codes = CodesFollow::each_code,
                                                      .channels = ChannelsFollow::each,
                                                      .check = &check_requantize,

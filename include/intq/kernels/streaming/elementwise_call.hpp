@@ -7,6 +7,7 @@
 
 #include "intq/arith/elementwise.hpp"
 #include "intq/core/executor.hpp"
+#include "intq/core/layout.hpp"
 #include "intq/core/shape.hpp"
 
 namespace intq::kernels {
@@ -67,10 +68,13 @@ constexpr bool is_broadcast(const Shape& a, const Shape& b, const Shape& out) no
     return true;
 }
 
-/// The walk over an output whose operands are broadcast. Images are channels last.
+/// The walk over an output whose operands are broadcast.
+///
+/// @param layout  of all three: channels_last or row_major
 /// @pre is_broadcast()
-constexpr PairWalk make_pair_walk(const Shape& a, const Shape& b, const Shape& out) noexcept {
-    // From the inside, in the order of memory: channels, then the last axis to the third, then the samples.
+constexpr PairWalk make_pair_walk(const Shape& a, const Shape& b, const Shape& out,
+                                  Layout layout = Layout::channels_last) noexcept {
+    // From the inside, in the order of memory: channels where they are last, then the last axis to the first.
     PairWalk inside_out{};
     inside_out.rank = 0;
     index_t dense[2] = {1, 1};
@@ -95,9 +99,10 @@ constexpr PairWalk make_pair_walk(const Shape& a, const Shape& b, const Shape& o
         for (int operand = 0; operand < 2; ++operand) inside_out.steps[operand][inside_out.rank] = steps[operand];
         ++inside_out.rank;
     };
-    if (out.rank > 1) take(1);
+    const bool has_channels_last = layout == Layout::channels_last && out.rank > 1;
+    if (has_channels_last) take(1);
     for (int axis = out.rank - 1; axis >= 0; --axis)
-        if (axis != 1) take(axis);
+        if (axis != 1 || !has_channels_last) take(axis);
     PairWalk walk{};
     walk.rank = inside_out.rank > 0 ? inside_out.rank : 1;
     walk.steps[0][0] = walk.steps[1][0] = 1;

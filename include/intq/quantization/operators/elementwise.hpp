@@ -137,7 +137,8 @@ INTQ_INLINE std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, st
                                                        builder.target(), builder.codes_of(x), builder.codes_of(y),
                                                        program::ProgramBuilder::codes_of(output), codes),
                                                    out, layer));
-    return builder.push(op, {x, y}, builder.tensor(output.dtype, shape, out, layer), params, layer);
+    return builder.push(op, {x, y}, builder.tensor(output.dtype, shape, out, layer, builder.at(x).layout), params,
+                        layer);
 }
 
 INTQ_INLINE std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y,
@@ -155,7 +156,8 @@ INTQ_INLINE std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t 
         arith::make_mul(builder.target(), builder.codes_of(x), builder.codes_of(y),
                         program::ProgramBuilder::codes_of(output), codes, multiplier ? &*multiplier : nullptr),
         out, layer));
-    return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, shape, out, layer), params, layer);
+    return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, shape, out, layer, builder.at(x).layout),
+                        params, layer);
 }
 
 INTQ_INLINE AddStep::AddStep(FloatCall call, OpKind op, Activation activation)
@@ -166,8 +168,8 @@ INTQ_INLINE StepPtr AddStep::with_activation(Activation activation) const {
 }
 
 INTQ_INLINE void AddStep::lower(Lowering& l, const QuantizedNode& node) const {
-    l.set(node, add_sum(l.builder(), op_, l.input(node, 0), l.input(node, 1), l.qparams(node),
-                        l.output_codes(node, activation_), Lowering::layer(node)));
+    l.set_elements(node, add_sum(l.builder(), op_, l.elements(node, 0), l.elements(node, 1), l.qparams(node),
+                                 l.output_codes(node, activation_), Lowering::layer(node)));
 }
 
 INTQ_INLINE void AddStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
@@ -181,8 +183,8 @@ INTQ_INLINE ClampStep::ClampStep(FloatCall call, Activation activation)
     : FloatBackedStep(std::move(call)), activation_(activation) {}
 
 INTQ_INLINE void ClampStep::lower(Lowering& l, const QuantizedNode& node) const {
-    l.set(node,
-          add_on_grid(l.builder(), l.input(node), l.qparams(node), bounds_of(activation_), Lowering::layer(node)));
+    l.set_elements(node, add_on_grid(l.builder(), l.elements(node), l.qparams(node), bounds_of(activation_),
+                                     Lowering::layer(node)));
 }
 
 /// The product of two tensors of codes.
@@ -191,8 +193,8 @@ public:
     using FloatBackedStep::FloatBackedStep;
     OpKind kind() const noexcept override { return OpKind::mul; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_mul(l.builder(), l.input(node, 0), l.input(node, 1), l.qparams(node), l.output_codes(node),
-                            std::nullopt, Lowering::layer(node)));
+        l.set_elements(node, add_mul(l.builder(), l.elements(node, 0), l.elements(node, 1), l.qparams(node),
+                                     l.output_codes(node), std::nullopt, Lowering::layer(node)));
     }
 };
 
@@ -206,7 +208,7 @@ INTQ_INLINE std::optional<arith::OutputCodes> BoundStep::bounds_on(const OwnedQP
 
 INTQ_INLINE void BoundStep::lower(Lowering& l, const QuantizedNode& node) const {
     if (l.is_bounded(node.inputs[0])) return l.pass(node);
-    l.set(node, add_on_grid(l.builder(), l.input(node), l.qparams(node), bounds_, Lowering::layer(node)));
+    l.set_elements(node, add_on_grid(l.builder(), l.elements(node), l.qparams(node), bounds_, Lowering::layer(node)));
 }
 
 namespace operators {

@@ -116,7 +116,8 @@ INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::i
         kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
                                  codes, multiplier ? &*multiplier : nullptr),
         out, layer));
-    return builder.push(OpKind::requantize, {x}, builder.tensor(output.dtype, shape, out, layer), params, layer);
+    return builder.push(OpKind::requantize, {x}, builder.tensor(output.dtype, shape, out, layer, builder.at(x).layout),
+                        params, layer);
 }
 
 }  // namespace INTQ_HOSTED_ABI

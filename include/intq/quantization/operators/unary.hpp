@@ -95,7 +95,8 @@ INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int3
                         layer.name);
     throw_if_failed(detail::make_table(builder.target(), f, from, to, range, memory), layer.name);
     step.entries = memory.data;
-    return builder.push(OpKind::lookup_table, {x}, builder.tensor(output.dtype, in.shape, builder.keep(output), layer),
+    return builder.push(OpKind::lookup_table, {x},
+                        builder.tensor(output.dtype, in.shape, builder.keep(output), layer, in.layout),
                         builder.keep_params(step), layer);
 }
 
@@ -112,8 +113,8 @@ public:
     const TabledFunction& function() const noexcept { return function_; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
         const arith::OutputCodes codes = l.output_codes(node);
-        l.set(node, add_look_up(l.builder(), l.input(node), function_, l.qparams(node), {codes.lowest, codes.highest},
-                                Lowering::layer(node)));
+        l.set_elements(node, add_look_up(l.builder(), l.elements(node), function_, l.qparams(node),
+                                         {codes.lowest, codes.highest}, Lowering::layer(node)));
     }
 
 private:

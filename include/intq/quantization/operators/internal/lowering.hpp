@@ -75,6 +75,11 @@ public:
     void set_rows(const QuantizedNode& node, std::int32_t tensor) { rows_[node.output] = {tensor, layer(node)}; }
     /// Whether a tensor of the model was made by rows.
     bool is_by_rows(int index) const { return rows_.count(index) != 0; }
+    /// The program's tensor for input i of a node that computes each element from those at its place: by rows where
+    /// all of its inputs are there by rows, so that nothing moves.
+    std::int32_t elements(const QuantizedNode& node, std::size_t i = 0);
+    /// Sets the tensor of the program that is a node's output, in the layout that it has.
+    void set_elements(const QuantizedNode& node, std::int32_t tensor);
     /// The program's tensor for a tensor of the model, by rows.
     std::int32_t rows(int index, const program::LayerName& reader);
 
@@ -245,6 +250,19 @@ INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op
         if (!result) result = changed(MovedView(write({*vector, op, between}), vector->shape()));
     }
     set_view(node, op, *result);
+}
+
+INTQ_INLINE std::int32_t Lowering::elements(const QuantizedNode& node, std::size_t i) {
+    const bool by_rows =
+        std::all_of(node.inputs.begin(), node.inputs.end(), [&](int index) { return is_by_rows(index); });
+    return by_rows ? rows_.at(node.inputs.at(i)).tensor : input(node, i);
+}
+
+INTQ_INLINE void Lowering::set_elements(const QuantizedNode& node, std::int32_t tensor) {
+    if (builder_.at(tensor).layout == Layout::row_major)
+        set_rows(node, tensor);
+    else
+        set(node, tensor);
 }
 
 INTQ_INLINE std::int32_t Lowering::rows(int index, const program::LayerName& reader) {

@@ -131,7 +131,8 @@ INTQ_INLINE std::int32_t add_onnx_table(program::ProgramBuilder& builder, std::i
     throw_if_failed(arith::make_int8_table_in_float32(builder.codes_of(x), program::ProgramBuilder::codes_of(output),
                                                       entries, f, {output.quant_min, output.quant_max}),
                     layer.name);
-    return builder.push(OpKind::lookup_table, {x}, builder.tensor(output.dtype, in.shape, builder.keep(output), layer),
+    return builder.push(OpKind::lookup_table, {x},
+                        builder.tensor(output.dtype, in.shape, builder.keep(output), layer, in.layout),
                         builder.keep_params(step), layer);
 }
 
@@ -139,7 +140,7 @@ INTQ_INLINE std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_
                                    const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check_use({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
-    return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer),
+    return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer, in.layout),
                         builder.keep_params(codes), layer);
 }
 
@@ -149,7 +150,7 @@ INTQ_INLINE std::int32_t add_scaled(program::ProgramBuilder& builder, std::int32
     builder.check_use({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
     // A clamp that cuts nothing: it may write where it reads.
     const QParams out = builder.keep(output);
-    return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, out, layer),
+    return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, out, layer, in.layout),
                         builder.keep_params(program::ProgramBuilder::output_codes(out)), layer);
 }
 
