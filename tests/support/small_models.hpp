@@ -54,6 +54,13 @@ template <class BatchNorm> std::shared_ptr<BatchNorm> make_batch_norm(index_t ch
     return norm;
 }
 
+/// A user's own layer, of which only float is known: y = x + relu(x).
+struct UserLayer : nn::Cloneable<UserLayer> {
+    std::string type_name() const override { return "UserLayer"; }
+    nn::Value forward(nn::Arguments arguments) override { return arguments[0] + nn::relu(arguments[0]); }
+};
+inline nn::ModulePtr make_user_layer() { return std::make_shared<nn::Leaf<UserLayer>>(); }
+
 /// A model whose forward is a lambda over its children.
 class LambdaModel : public nn::Cloneable<LambdaModel> {
 public:

@@ -393,11 +393,11 @@ TEST_CASE("explain names types, kernel, backend and reason of each step; strict 
     CHECK(step(all, "pool").kernel == "avg_pool2d/s8s8");
 
     const auto model = test::stubbed({{"grouped", test::make_conv(3, 6, 3, 1, 1, 3)},
-                                      {"norm", std::make_shared<nn::LayerNorm>(Shape(9, 9))},
+                                      {"own", test::make_user_layer()},
                                       {"conv", test::make_conv(6, 2, 1, 2)},
                                       {"wide", std::make_shared<nn::AvgPool2d>(nn::square_window(8, 1))}},
                                      [](test::LambdaModel& m, nn::Arguments v) {
-                                         const nn::Value y = m.call("conv", m.call("norm", m.call("grouped", v[0])));
+                                         const nn::Value y = m.call("conv", m.call("own", m.call("grouped", v[0])));
                                          return m.call("wide", y);
                                      });
     const auto prepared = calibrated(*model, test::random_tensor(Shape(2, 3, 9, 9), 3), {});
@@ -406,14 +406,14 @@ TEST_CASE("explain names types, kernel, backend and reason of each step; strict 
     const Explanation mixed = explain(convert_fx(*prepared, narrow.policy()), narrow, &prepared->report());
     CHECK(step(mixed, "grouped").reason ==
           "a gemm for each of 3 groups: the depthwise kernel needs as many output channels as groups");
-    CHECK(step(mixed, "norm").kernel == "float");
-    CHECK(step(mixed, "norm").reason == "it has no integer form");
-    CHECK(step(mixed, "norm").dtypes == "float32 -> float32");
+    CHECK(step(mixed, "own").kernel == "float");
+    CHECK(step(mixed, "own").reason == "it has no integer form");
+    CHECK(step(mixed, "own").dtypes == "float32 -> float32");
     CHECK(step(mixed, "wide").kernel == "none");
     CHECK(step(mixed, "wide").reason.find("the kernel is out of range: given 8") != std::string::npos);
     CHECK(mixed.has_fallback());
     const std::string strict = message_of<Error>([&] { mixed.check_strict(); });
-    CHECK(strict.find("norm (LayerNorm): float, because it has no integer form") != std::string::npos);
+    CHECK(strict.find("own (UserLayer): float, because it has no integer form") != std::string::npos);
     CHECK(strict.find("wide (AvgPool2d): none, because ") != std::string::npos);
     CHECK(strict.find("grouped") == std::string::npos);
     std::cout << to_string(mixed);

@@ -171,10 +171,10 @@ TEST_CASE("A softmax behind the DeQuantStub becomes the tail; what stays in floa
     CHECK(test::largest_difference(lowered.run(x), (*make_reference(quantized))(x).tensor()) < 1e-4);
 
     const auto middle =
-        stubbed({{"norm", std::make_shared<nn::LayerNorm>(Shape(6))}, {"conv", test::make_conv(3, 2, 3, 1)}},
-                [](test::LambdaModel& m, nn::Arguments v) { return m.call("conv", m.call("norm", v[0])); });
+        stubbed({{"own", test::make_user_layer()}, {"conv", test::make_conv(3, 2, 3, 1)}},
+                [](test::LambdaModel& m, nn::Arguments v) { return m.call("conv", m.call("own", v[0])); });
     const std::string message = message_of<Error>([&] { lower(convert(*middle, "bayes", x), table_of("bayes")); });
-    CHECK(message.find("it reads \"norm\", which stays in float; a program executes integers only") !=
+    CHECK(message.find("it reads \"own\", which stays in float; a program executes integers only") !=
           std::string::npos);
 }
 

@@ -402,7 +402,8 @@ TEST_CASE("What stays in float says so where codes reach it, by the name of the 
         {std::make_shared<nn::FusedBatchNorm<nn::BatchNorm1d>>(*test::make_batch_norm<nn::BatchNorm1d>(4, 3),
                                                                Activation::relu),
          "BNReLU1d", default_mapping(), rows},
-        {std::make_shared<nn::LayerNorm>(Shape(6, 6)), "LayerNorm", default_mapping(), x},
+        {test::make_batch_norm<nn::BatchNorm3d>(4, 3), "BatchNorm3d", default_mapping(),
+         test::random_tensor(Shape(2, 4, 2, 3, 3), 7)},
         {std::make_shared<nn::Softmax>(1), "Softmax", off, x},
         {test::make_conv(4, 2, 3, 1), "Conv2d", off, x},
     };
@@ -591,11 +592,11 @@ TEST_CASE("Quantization on modules says what is missing, by name") {
     CHECK(message_of<Error>([&] {
               prepare_calibration(model, default_mapping().set_module_name("conv3", std::nullopt), table.policy());
           }).find("\"conv3\"") != std::string::npos);
-    const auto in_float = test::make_model({{"norm", std::make_shared<nn::LayerNorm>(Shape(8, 8))}},
-                                           [](test::LambdaModel& m, nn::Arguments v) { return m.call("norm", v[0]); });
+    const auto in_float = test::make_model({{"own", test::make_user_layer()}},
+                                           [](test::LambdaModel& m, nn::Arguments v) { return m.call("own", v[0]); });
     CHECK(message_of<Error>([&] {
               prepare_calibration(in_float, default_mapping(), table.policy(), {.strict = true});
-          }) == "norm: LayerNorm has no integer form, and strict is on");
+          }) == "own: UserLayer has no integer form, and strict is on");
     QConfig affine = get_default_calib_qconfig();
     affine.weight->options.observer_options.scheme = arith::QuantScheme::affine;
     CHECK(message_of<Error>([&] { prepare_calibration(model, QConfigMapping().set_global(affine), table.policy()); }) ==

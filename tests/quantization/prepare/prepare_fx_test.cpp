@@ -503,10 +503,10 @@ TEST_CASE("An entry that changes nothing is an error, as one that matches nothin
     const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)},
                                 {"norm", test::make_batch_norm<nn::BatchNorm2d>(2, 2)},
                                 {"max", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))},
-                                {"layer_norm", std::make_shared<nn::LayerNorm>(Shape(2))}},
+                                {"own", test::make_user_layer()}},
                                [](test::LambdaModel& m, nn::Arguments x) {
                                    const nn::Value y = nn::relu(m.call("norm", m.call("conv", x[0])));
-                                   return m.call("layer_norm", m.call("max", y));
+                                   return m.call("own", m.call("max", y));
                                });
     const QConfig wide = get_default_calib_qconfig(DType::int16);
     const auto refusal = [&](const QConfigMapping& mapping) {
@@ -518,12 +518,12 @@ TEST_CASE("An entry that changes nothing is an error, as one that matches nothin
     CHECK(
         has(refusal(QConfigMapping(mapping).set_object_type("BatchNorm2d", wide)), "\"BatchNorm2d\" changes nothing"));
     CHECK(has(refusal(QConfigMapping(mapping).set_module_name("max", wide)), "\"max\" changes nothing"));
-    CHECK(has(refusal(QConfigMapping(mapping).set_module_name("layer_norm", wide)), "\"layer_norm\" changes nothing"));
+    CHECK(has(refusal(QConfigMapping(mapping).set_module_name("own", wide)), "\"own\" changes nothing"));
     CHECK(has(refusal(QConfigMapping(mapping).set_module_name_regex("m.x", wide)), "regex \"m.x\" changes nothing"));
     CHECK(has(refusal(QConfigMapping(mapping).set_object_type("Conv2d", wide).set_module_name("conv", wide)),
               "the object type \"Conv2d\" changes nothing. It matches conv (Conv2d)"));
     // Off is off, and says what happens to an operator without an integer form anyway.
-    for (const char* name : {"max", "layer_norm"})
+    for (const char* name : {"max", "own"})
         CHECK(refusal(QConfigMapping(mapping).set_module_name(name, std::nullopt)) == "nothing was thrown");
     CHECK(refusal(QConfigMapping(mapping).set_module_name("conv", wide)) == "nothing was thrown");
 }
@@ -603,12 +603,12 @@ TEST_CASE("An operator without an integer form is listed where it reads codes, n
                    [](test::LambdaModel& m, nn::Arguments x) { return m.call("softmax", m.call("net", x[0])); });
     CHECK(prepare(*outside, bayes)->report().fallbacks.empty());
     const auto inside =
-        stubbed({{"norm", std::make_shared<nn::LayerNorm>(Shape(6))}, {"conv", test::make_conv(2, 2, 3, 1)}},
-                [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", m.call("norm", x[0])); });
+        stubbed({{"own", test::make_user_layer()}, {"conv", test::make_conv(2, 2, 3, 1)}},
+                [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", m.call("own", x[0])); });
     const auto prepared = prepare(*inside, bayes);
     REQUIRE(prepared->report().fallbacks.size() == 1);
-    CHECK(prepared->report().fallbacks[0].type == "LayerNorm");
-    CHECK(quantizers_of(*prepared) == "quant>int8 norm>int8 ");
+    CHECK(prepared->report().fallbacks[0].type == "UserLayer");
+    CHECK(quantizers_of(*prepared) == "quant>int8 own>int8 ");
 }
 
 TEST_CASE("What the target's table refuses is an error with the node and the target") {
