@@ -18,6 +18,7 @@
 #include "intq/io/error.hpp"
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
+#include "intq/kernels/streaming/layer_norm.hpp"
 #include "intq/kernels/streaming/learnable_fake_quantize.hpp"
 #include "intq/kernels/streaming/move.hpp"
 #include "intq/kernels/streaming/softmax.hpp"
@@ -303,6 +304,19 @@ template <class Backend> void add_softmax(std::vector<Case>& cases) {
          }});
 }
 
+/// Over the 64 channels of a pixel.
+template <class Backend> void add_layer_norm(std::vector<Case>& cases) {
+    const auto norm = std::make_shared<arith::LayerNormParams>(
+        require(arith::make_layer_norm(target::fp32::policy, {0.05f, 0, DType::int8}, {0.02f, 0, DType::int8},
+                                       {0, INT8_MIN, INT8_MAX}, channels, 1e-5, {0})));
+    const auto weights = std::make_shared<std::vector<std::int32_t>>(2 * channels, 1 << 29);
+    const kernels::LayerNormRow& row = kernels::detail::layer_norm_rows<target::fp32, Backend>[0];
+    cases.push_back({"layer_norm/s8s8/64/fp32", 1, 1, [norm, weights, &row](Tensors& t, index_t n) {
+                         row.run({norm.get(), weights->data(), weights->data() + channels, t.codes.data(), t.out.data(),
+                                  n / channels, channels, &serial});
+                     }});
+}
+
 template <class Backend> std::vector<Case> cases_of() {
     using bayes = target::bpu<march::bayes>;
     std::vector<Case> cases;
@@ -319,6 +333,7 @@ template <class Backend> std::vector<Case> cases_of() {
     add_interpolate<Backend>(cases);
     add_moves<Backend>(cases);
     add_softmax<Backend>(cases);
+    add_layer_norm<Backend>(cases);
     const Window2d two{{2, 2}, {2, 2}, {}, {1, 1}}, three{{3, 3}, {2, 2}, {}, {1, 1}},
         all{{32, 32}, {1, 1}, {}, {1, 1}};
     add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::max_pool2d, two);

@@ -18,6 +18,7 @@
 #include "intq/arith/elementwise.hpp"
 #include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/histogram.hpp"
+#include "intq/arith/layer_norm.hpp"
 #include "intq/arith/learnable.hpp"
 #include "intq/arith/norm.hpp"
 #include "intq/arith/pool.hpp"
@@ -501,6 +502,47 @@ inline ExampleValues softmax(const CallArguments& a) {
     });
 }
 
+inline arith::Deviation deviation_of(const std::vector<std::int32_t>& x, std::int64_t epsilon,
+                                     bool is_centered = true) {
+    std::int64_t sum = 0, squares = 0;
+    for (const std::int32_t code : x) sum += is_centered ? code : 0, squares += std::int64_t{code} * code;
+    return {static_cast<index_t>(x.size()), sum, squares, epsilon};
+}
+
+inline ExampleValues normalized(const CallArguments& a) {
+    const auto x = a.list<std::int32_t>("x");
+    const arith::Deviation deviation = deviation_of(x, a.integer("epsilon"), a.integer("centered") != 0);
+    ExampleValues result;
+    for (const std::int32_t code : x) result.push_back(example_value(deviation.normalized(code)));
+    return result;
+}
+
+inline ExampleValues layer_norm(const CallArguments& a) {
+    return with_target(a, [&](auto target) -> ExampleValues {
+        using Policy = Policy32<decltype(target)>;
+        const auto x = a.list<std::int32_t>("x");
+        const std::vector<float> weight = a.list<float>("weight"), bias = a.list<float>("bias");
+        const auto scale = arith::layer_norm_scale(weight, bias);
+        if (!scale) return refusal(scale.status());
+        const auto norm = arith::make_layer_norm(
+            target.policy, {a.real("s_in"), 0, DType::int8}, {a.real("s_out"), 0, DType::int8},
+            codes_of(DType::int8, 0), static_cast<index_t>(x.size()), static_cast<double>(a.real("eps")), *scale);
+        return values_of(norm, [&](const arith::LayerNormParams& params) {
+            const arith::Deviation deviation = deviation_of(x, params.epsilon);
+            const auto channel = Policy::template load<scalar_lanes>(params.words.data(), 1);
+            const arith::OutputLanes<scalar_lanes> out(params.codes);
+            ExampleValues result;
+            for (std::size_t k = 0; k < x.size(); ++k) {
+                const std::int32_t acc =
+                    arith::weighted(deviation.normalized(x[k]), arith::code_of_power(weight[k], scale->weight()),
+                                    arith::code_of_power(bias[k], scale->accumulator()));
+                result.push_back(example_value(Policy::template apply<scalar_lanes>(acc, channel, out)));
+            }
+            return result;
+        });
+    });
+}
+
 /// A linear layer: the rule of the operation.
 inline ExampleValues linear(const CallArguments& a) {
     const DType input = dtype_of(a.word("input")), output = dtype_of(a.word("output"));
@@ -789,6 +831,9 @@ inline const ExampleFunctions& functions() {
               return values(r.factor, r.shift);
           }}},
         {"softmax", {"s_in x", &softmax}},
+        {"inverse_root", {"m", INTQ_EXAMPLE(values(arith::inverse_root(a.number<std::uint32_t>("m"))))}},
+        {"normalized", {"x epsilon centered=1", &normalized}},
+        {"layer_norm", {"target x s_in s_out eps weight bias", &layer_norm}},
         {"accepts", {"target op input output weight=none kernel=1 stride=1 padding=0 channels=1", &accepts}}};
     return table;
 }

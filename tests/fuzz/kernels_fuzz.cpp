@@ -319,6 +319,26 @@ Outcome run_softmax(const KernelTable& table, Draw draw) {
     return z.bytes();
 }
 
+Outcome run_layer_norm(const KernelTable& table, Draw draw) {
+    const Drawn d(draw, table);
+    const auto* const row = find(table.layer_norm, [&](const kernels::LayerNormRow& r) { return r.input == d.dtype; });
+    const index_t rows = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 40), size = rows * count;
+    const arith::CodesOf x = d.codes(draw, draw_scale(draw)), y = d.codes(draw, draw_scale(draw));
+    const auto norm =
+        arith::make_layer_norm(table.policy(), x, y, d.clamp(draw, y), count,
+                               static_cast<double>(draw.real(0.0f, 0.01f)), {static_cast<int>(draw.between(-10, 10))});
+    if (row == nullptr || !norm) return {};
+    std::vector<std::int32_t> weight, bias;
+    for (index_t i = 0; i < count; ++i) {
+        weight.push_back(static_cast<std::int32_t>(draw.between(-(1 << 30), 1 << 30)));
+        bias.push_back(static_cast<std::int32_t>(draw.between(-(1 << 29), 1 << 29)));
+    }
+    Given a(draw, size * d.element);
+    Taken z(draw, size * d.element);
+    row->run({&*norm, weight.data(), bias.data(), a.bytes(), z.as<std::byte>(), rows, count, &serial});
+    return z.bytes();
+}
+
 Outcome run_quantize(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
     const auto* const row = find(table.quantize, [&](const kernels::QuantizeRow& r) { return r.output == d.dtype; });
@@ -476,6 +496,7 @@ constexpr Operator operators[] = {
     {"interpolate", &run_interpolate},
     {"look_up", &run_look_up},
     {"softmax", &run_softmax},
+    {"layer_norm", &run_layer_norm},
     {"quantize", &run_quantize},
     {"dequantize", &run_dequantize},
     {"move", &run_move},

@@ -548,6 +548,9 @@ def add_lines_and_volumes(c):
     c.one("layer_norm", (17, NEWEST), "cube", "LayerNormalization", "sb", [raw("s", c.eighths(4)), raw("b", c.eighths(4))])
     c.one("layer_norm_axes", (17,), "image", "LayerNormalization", "s", [raw("s", c.eighths(4, 6, 5))], axis=1,
           epsilon=0.125)
+    c.one("rms_norm", (23,), "cube", "RMSNormalization", "s", [raw("s", c.eighths(4))])
+    c.one("rms_norm_axes", (23,), "image", "RMSNormalization", "s", [raw("s", c.eighths(4, 6, 5))], axis=1,
+          epsilon=0.125)
 
 
 def add_averages_that_count(c):

@@ -64,6 +64,7 @@ std::vector<Case> all_cases() {
         layer("batch_norm3d", volume, std::make_shared<nn::BatchNorm3d>(nn::BatchNormOptions{4})),
         layer("batch_norm2d", image, std::make_shared<nn::BatchNorm2d>(nn::BatchNormOptions{4})),
         layer("layer_norm", rows, std::make_shared<nn::LayerNorm>(Shape(index_t{5}, index_t{6}))),
+        layer("rms_norm", rows, std::make_shared<nn::RMSNorm>(Shape(index_t{6}))),
         layer("max_pool2d", image, std::make_shared<nn::MaxPool2d>(cells, true)),
         layer("avg_pool2d", image, std::make_shared<nn::AvgPool2d>(cells)),
         layer("adaptive_avg_pool2d", image, std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{3, 2})),

@@ -117,6 +117,12 @@ private:
         softmax.count = channels;
         need(2 * image.size());
         x = push(OpKind::softmax, {x}, image, softmax);
+        kernels::LayerNormStepParams norm;
+        norm.norm = value_of(arith::make_layer_norm(policy, of, of, out, channels, 1e-5, {0}));
+        norm.count = channels;
+        for (index_t c = 0; c < channels; ++c) norm_[0][c] = (1 << 29) - static_cast<std::int32_t>(c << 24);
+        norm.weight = norm_[0], norm.bias = norm_[1];
+        x = push(OpKind::layer_norm, {x}, image, norm);
         kernels::MoveParams move;
         move.rank = 2;
         move.extents[0] = 3, move.extents[1] = 16;
@@ -145,6 +151,7 @@ private:
     std::deque<GuardedBuffer> buffers_;
     std::deque<std::vector<std::int8_t>> weights_;
     std::int8_t table_entries_[arith::int8_table_size];
+    std::int32_t norm_[2][channels] = {};
     std::vector<arith::ResizeTap> taps_ = std::vector<arith::ResizeTap>(16);
     std::vector<arith::ResizeTap> taps_of_values_ = std::vector<arith::ResizeTap>(7);
 };

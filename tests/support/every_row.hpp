@@ -279,6 +279,23 @@ inline bool run_softmax_rows(const KernelTable& table) {
     return table.softmax.size() == (is_fixed_point ? 3 : 1);
 }
 
+inline bool run_layer_norm_rows(const KernelTable& table) {
+    static std::int32_t weight[inputs] = {}, bias[inputs] = {};
+    for (index_t i = 0; i < inputs; ++i) weight[i] = 1 << 29;
+    for (const kernels::LayerNormRow& row : table.layer_norm) {
+        const arith::CodesOf of = codes(0.05f, row.input);
+        const auto norm = arith::make_layer_norm(table.policy(), of, codes(0.02f, row.output),
+                                                 {0, static_cast<std::int32_t>(lowest_code(row.output)),
+                                                  static_cast<std::int32_t>(highest_code(row.output))},
+                                                 inputs, 1e-5, {0});
+        if (!norm.ok()) return false;
+        clear_y();
+        row.run({&*norm, weight, bias, x_memory, y_memory, pixels, inputs, &serial});
+        if (!y_agrees(row.output)) return false;
+    }
+    return table.layer_norm.size() == 2;
+}
+
 inline bool run_pool_rows(const KernelTable& table) {
     const Window2d window{{3, 3}, {1, 1}, {}, {1, 1}};
     const Size2d in{side, side}, out = output_size(window, in);
@@ -529,6 +546,7 @@ inline int run_target(const KernelTable& table) {
     if (!run_interpolate_rows(table)) return 12;
     if (!run_move_rows(table)) return 13;
     if (!run_softmax_rows(table)) return 14;
+    if (!run_layer_norm_rows(table)) return 15;
     return 0;
 }
 

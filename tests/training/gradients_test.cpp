@@ -710,11 +710,12 @@ void check_embedding() {
     check_gradient(problem);
 }
 
-void check_layer_norm() {
+template <class Norm> void check_run_norm(const char* op, const std::vector<std::string>& parameters) {
+    const bool is_centered = parameters.size() == 2;
     for (const Shape& normalized : {Shape(4), Shape(3, 4)}) {
         const Shape x(2, 3, 4);
-        GradientProblem problem{.op = "layer_norm", .input_shapes = {x}, .parameters = {"weight", "bias"}};
-        problem.module = std::make_shared<nn::LayerNorm>(normalized, 1e-3);
+        GradientProblem problem{.op = op, .input_shapes = {x}, .parameters = parameters};
+        problem.module = std::make_shared<Norm>(normalized, 1e-3);
         problem.output_shape = x;
         problem.oracle = [=](const std::vector<Numbers>& leaves) {
             const auto run = static_cast<std::size_t>(normalized.size());
@@ -723,16 +724,21 @@ void check_layer_norm() {
                 const std::size_t first = i / run * run;
                 double sum = 0, squares = 0;
                 for (std::size_t k = 0; k < run; ++k) sum += leaves[0][first + k];
-                const double mean = sum / static_cast<double>(run);
+                const double mean = is_centered ? sum / static_cast<double>(run) : 0.0;
                 for (std::size_t k = 0; k < run; ++k) squares += std::pow(leaves[0][first + k] - mean, 2);
                 y.push_back((leaves[0][i] - mean) / std::sqrt(squares / static_cast<double>(run) + 1e-3) *
                                 leaves[1][i - first] +
-                            leaves[2][i - first]);
+                            (is_centered ? leaves[2][i - first] : 0.0));
             }
             return y;
         };
         check_gradient(problem);
     }
+}
+
+void check_run_norms() {
+    check_run_norm<nn::LayerNorm>("layer_norm", {"weight", "bias"});
+    check_run_norm<nn::RMSNorm>("rms_norm", {"weight"});
 }
 
 /// Where an output cell lies on an axis of the input, by the formulas of PyTorch's documentation.
@@ -1113,7 +1119,7 @@ constexpr GradientCase gradient_cases[] = {
     {"matmul, with matrices that are repeated", &check_matmul},
     {"lstm through time: layers, directions, states, with and without biases", &check_lstm},
     {"embedding adds up what the places of one id get", &check_embedding},
-    {"layer norm over one axis and two", &check_layer_norm},
+    {"layer norm and RMS norm over one axis and two", &check_run_norms},
     {"interpolate by size and by factor", &check_interpolate},
     {"sum and mean over some axes and all", &check_reductions},
     {"reshape, permute, transpose, slice, getitem", &check_one_element_moves},

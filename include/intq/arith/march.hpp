@@ -57,10 +57,11 @@ inline constexpr auto bayes_rows = join_rows(
 
 inline constexpr auto bayes_constraints =
     join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, bayes_rows<DType::int8>,
-              bayes_rows<DType::int16>, softmax_rows<DType::int8>);
+              bayes_rows<DType::int16>, softmax_rows<DType::int8>, rows_of_type<DType::int8, OpKind::layer_norm>);
 
 inline constexpr auto meta_constraints =
-    join_rows(bayes_constraints, weighted_rows<DType::int8, DType::int16, DType::int8, DType::int16, DType::int32>,
+    join_rows(bayes_constraints, rows_of_type<DType::int16, OpKind::layer_norm>,
+              weighted_rows<DType::int8, DType::int16, DType::int8, DType::int16, DType::int32>,
               weighted_rows<DType::int16, DType::int16, DType::int8, DType::int16, DType::int32>);
 
 }  // namespace INTQ_CORE_ABI

@@ -255,6 +255,13 @@ TEST_CASE("A LayerNormalization is over the axes of its scale") {
     changed = plain;
     changed.opset = 16;
     CHECK_THAT(refusal(changed), Contains("\"LayerNormalization\" is not supported in opset 16"));
+    changed = plain;
+    changed.op_type = "RMSNormalization", changed.opset = 23;
+    CHECK(type_of(changed) == "RMSNorm");
+    changed.attributes = {attribute("axis", 2)};
+    CHECK_THAT(refusal(changed), Contains("the scale has shape (6), expected the axes from 2 on of (?, 4, 6, 6)"));
+    changed.attributes = {attribute("stash_type", 10)};
+    CHECK_THAT(refusal(changed), Contains("stash_type 10 is not supported"));
 }
 
 TEST_CASE("A Gather of constant indices is a slice, or is refused") {

@@ -103,6 +103,9 @@ inline void add_layers(ExportedZoo& zoo) {
     layer_norm->tensor("weight") = random_tensor(Shape(6, 6), 10);
     layer_norm->tensor("bias") = random_tensor(Shape(6, 6), 11);
     zoo.of("layer_norm", image, layer_norm);
+    auto rms_norm = std::make_shared<nn::RMSNorm>(Shape(6), 0.25);
+    rms_norm->tensor("weight") = random_tensor(Shape(6), 12);
+    zoo.of("rms_norm", image, rms_norm);
     for (const ZooModel& one : volumes_in_float()) zoo.zoo.push_back({one.name, one.model, volume});
 }
 

@@ -74,6 +74,10 @@ inline std::vector<ZooModel> quantized_zoo() {
     of("leaky_relu", image, std::make_shared<nn::LeakyReLU>(0.125));
     of("hardswish", image, std::make_shared<nn::Hardswish>());
     of("softmax", row, std::make_shared<nn::Softmax>(1));
+    const auto layer_norm = std::make_shared<nn::LayerNorm>(Shape(6, 6));
+    layer_norm->tensor("weight") = random_tensor(Shape(6, 6), 24);
+    layer_norm->tensor("bias") = random_tensor(Shape(6, 6), 25);
+    of("layer_norm", image, layer_norm);
     with("moves", image, {{"conv", make_conv(2, 4, 1, 1)}}, [](auto& m, nn::Arguments a) {
         const nn::Value half = nn::slice(a[0], 1, 0, 4, 2);
         return nn::reshape(nn::flatten(nn::permute(m.call("conv", half), {0, 2, 3, 1}), 1), {-1, 12, 12});

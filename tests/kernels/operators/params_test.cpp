@@ -115,6 +115,7 @@ TEST_CASE(
     for (const OpKind op : {OpKind::slice, OpKind::permute, OpKind::reshape})
         check_whole<kernels::MoveParams>(op, checked);
     check_whole<kernels::SoftmaxParams>(OpKind::softmax, checked);
+    check_whole<kernels::LayerNormStepParams>(OpKind::layer_norm, checked);
     check_whole<kernels::ConstantParams>(OpKind::constant, checked);
     check_whole<kernels::QuantizeImageParams>(OpKind::quantize_image, checked);
     for (const kernels::ProgramOperator& row : kernels::program_operators) {
@@ -344,6 +345,14 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     softmax.count = 3;
     softmax.inner = 1;
     RoundTrip(OpKind::softmax, DType::int8, {image, image}, &softmax).check(table, ops, 2 * image.size());
+    if (table.layer_norm.empty()) return;
+    const std::int32_t weight[3] = {1 << 30, -(1 << 29), 0}, bias[3] = {-(1 << 29), 77, 1 << 29};
+    kernels::LayerNormStepParams norm;
+    norm.norm = value_of(arith::make_layer_norm(table.policy(), x, z, codes, 3, 1e-5, {0}));
+    norm.count = 3;
+    norm.weight = weight;
+    norm.bias = bias;
+    RoundTrip(OpKind::layer_norm, DType::int8, {image, image}, &norm).check(table, ops);
 }
 
 void check_places(const kernels::KernelTable& table, std::set<OpKind>& ops) {

@@ -15,6 +15,7 @@
 #include "intq/arith/fp32.hpp"
 #include "intq/arith/tflite.hpp"
 #include "kernels/oracle_bridge.hpp"
+#include "reference/layer_norm.hpp"
 #include "reference/softmax.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
@@ -275,6 +276,47 @@ TEST_CASE("softmax on views sums along every axis of both orders") {
     check(channels_last{});
 }
 
+TEST_CASE("layer_norm on views is over the last axes of row_major and the channels of channels_last, also in place") {
+    for_each_kind([](auto target_tag, auto code, auto order) {
+        using Target = decltype(target_tag);
+        using Code = decltype(code);
+        using Order = decltype(order);
+        constexpr bool by_channels = std::is_same_v<Order, channels_last>;
+        for (const bool is_centered : {true, false}) {
+            INFO(Target::policy.name << " " << name_of(dtype_of<Code>) << " centered " << is_centered);
+            Draw draw(7);
+            const auto in = draw_codes<Target, Code>(draw, unit<Code>),
+                       out = draw_codes<Target, Code>(draw, unit<Code>);
+            const oracle::Tensor x = draw_tensor(draw, 3, 4, 5, 2, in);
+            auto images = images_of<Code, Order>(x);
+            oracle::LayerNorm layer;
+            layer.epsilon = 1e-3, layer.is_centered = is_centered;
+            const index_t features = by_channels ? 4 : 10;
+            for (index_t i = 0; i < features; ++i) {
+                layer.weight.push_back(draw.real(-1.0f, 1.0f));
+                layer.bias.push_back(is_centered ? draw.real(-1.0f, 1.0f) : 0.0f);
+            }
+            std::vector<std::int32_t> memory(2 * layer.weight.size());
+            const auto numbers =
+                is_centered ? kernels::make_layer_norm<Target>(in.codes_of(), out.codes_of(), layer.weight, layer.bias,
+                                                               1e-3, memory)
+                            : kernels::make_rms_norm<Target>(in.codes_of(), out.codes_of(), layer.weight, 1e-3, memory);
+            REQUIRE(numbers.ok());
+            CHECK(kernels::check_layer_norm<Target>(reader(images.view()), *numbers, images.view()).ok());
+            kernels::layer_norm<Target>(reader(images.view()), *numbers, images.view(), backward());
+            CHECK(count_wrong(images.view(), [&](const Index& i) {
+                      std::vector<std::int64_t> features_of_place;
+                      for (index_t k = 0; k < features; ++k)
+                          features_of_place.push_back(
+                              code_at(x, by_channels ? Index{i[0], k, i[2], i[3]} : Index{i[0], i[1], k / 2, k % 2}));
+                      const index_t place = by_channels ? i[1] : 2 * i[2] + i[3];
+                      return oracle::layer_norm(oracle_of<Target>(), features_of_place, in.for_oracle(), layer,
+                                                out.for_oracle())[static_cast<std::size_t>(place)];
+                  }) == 0);
+        }
+    });
+}
+
 TEST_CASE("softmax on views is TFLite's where the target has that") {
     const auto check = [](auto target, auto in_code, auto out_code) {
         using Target = decltype(target);
@@ -442,6 +484,16 @@ TEST_CASE("The checks of operators on views say what does not fit") {
     CHECK(is(kernels::check_pad(x, border, images(1, 2, 6, 5)), shape, OpKind::pad, Field::output, 5, 6));
     CHECK(is(kernels::make_pad({}, {1.0f, 300}).status(), range, OpKind::pad, Field::zero_point, 300, 127));
 
+    const std::vector<float> weight(4, 1.0f), bias(4), wrong_bias(3);
+    std::vector<std::int32_t> of_norm(8), too_few(7);
+    const auto norm = [&](std::span<const float> biases, double eps, std::span<std::int32_t> storage) {
+        return kernels::make_layer_norm<Target>(codes, codes, weight, biases, eps, storage);
+    };
+    CHECK(is(norm(wrong_bias, 1e-5, of_norm).status(), shape, OpKind::layer_norm, Field::bias, 3, 4));
+    CHECK(is(norm(bias, 1e-5, too_few).status(), shape, OpKind::layer_norm, Field::storage, 7, 8));
+    CHECK(is(norm(bias, -1.0, of_norm).status(), range, OpKind::layer_norm, Field::storage, 0, 0));
+    CHECK(is(kernels::check_layer_norm<Target>(x, *norm(bias, 1e-5, of_norm), x), range, OpKind::layer_norm,
+             Field::axis, 4, 4));
     const auto tables = *kernels::make_softmax<Target>(codes);
     static std::int16_t wide[4096];
     const ImageView<std::int16_t> shares(wide, {1, 2, 4, 4}), fewer(wide, {1, 2, 4, 3});

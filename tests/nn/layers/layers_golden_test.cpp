@@ -465,6 +465,7 @@ TEST_CASE("The functions of the table are layers too, with their parameters") {
     for (const double eps : {nan, -1e-5}) {
         CHECK_THROWS_AS(nn::BatchNorm2d({3, eps}), Error);
         CHECK_THROWS_AS(nn::LayerNorm(Shape(3), eps), Error);
+        CHECK_THROWS_AS(nn::RMSNorm(Shape(3), eps), Error);
     }
     CHECK_THROWS_AS(nn::BatchNorm2d({3, 1e-5, nan}), Error);
     for (const double factor : {nan, 0.0, -2.0})

@@ -84,6 +84,10 @@ void add_weighted(std::vector<Case>& cases) {
     cases.push_back(module("linear on rows", test::make_linear(4, 3, 7), Shape(2, 5, 4)));
     cases.push_back(module("linear on images", test::make_linear(4, 3, 7)));
     cases.push_back(module("batch_norm2d", test::make_batch_norm<nn::BatchNorm2d>(4, 9)));
+    cases.push_back(module("layer_norm of rows", std::make_shared<nn::LayerNorm>(Shape(4)), Shape(2, 5, 4)));
+    cases.push_back(module("layer_norm of vectors", std::make_shared<nn::LayerNorm>(Shape(5)), Shape(2, 5)));
+    cases.push_back(module("layer_norm of images", std::make_shared<nn::LayerNorm>(Shape(4))));
+    cases.push_back(module("rms_norm of rows", std::make_shared<nn::RMSNorm>(Shape(4)), Shape(2, 5, 4)));
     Case joined = module("conv2d and its sum with a broadcast", conv(three));
     joined.body = [](test::LambdaModel& m, const nn::Value& x) { return m.call("op", x) + nn::mean(x, {2, 3}, true); };
     cases.push_back(joined);

@@ -137,6 +137,8 @@ INTQ_INLINE const char* type_of(kernels::ParamKind kind) {
             return "intq::kernels::ConstantParams";
         case quantize_image:
             return "intq::kernels::QuantizeImageParams";
+        case layer_norm:
+            return "intq::kernels::LayerNormStepParams";
         case none:
             break;
     }

@@ -39,7 +39,8 @@ enum class ParamKind : std::uint8_t {
     pad,
     softmax,
     constant,
-    quantize_image
+    quantize_image,
+    layer_norm
 };
 
 /// The kind of a struct of parameters; each specialises it beside itself.

@@ -16,6 +16,7 @@
 #include "intq/kernels/conv/stage.hpp"
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
+#include "intq/kernels/streaming/layer_norm.hpp"
 #include "intq/kernels/streaming/move.hpp"
 #include "intq/kernels/streaming/quantize_nchw.hpp"
 #include "intq/kernels/streaming/softmax.hpp"
@@ -47,6 +48,7 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::softmax_rows<TargetType, Backend>,
                                           detail::move_rows<Backend>,
                                           detail::pad_rows<Backend>,
+                                          detail::layer_norm_rows<TargetType, Backend>,
                                           &detail::stage_input<Backend>};
 
 }  // namespace INTQ_ABI

@@ -13,6 +13,7 @@
 #include "intq/kernels/packing/conv_call.hpp"
 #include "intq/kernels/packing/packing_rules.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"
+#include "intq/kernels/streaming/layer_norm_call.hpp"
 #include "intq/kernels/streaming/move_call.hpp"
 #include "intq/kernels/streaming/quantize_call.hpp"
 #include "intq/kernels/streaming/softmax_call.hpp"
@@ -44,6 +45,7 @@ struct KernelTable {
     std::span<const SoftmaxRow> softmax{};
     std::span<const MoveRow> move{};
     std::span<const PadRow> pad{};
+    std::span<const LayerNormRow> layer_norm{};
     const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
 
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
@@ -67,6 +69,7 @@ template <class Visit> constexpr void for_each_family(const Visit& visit) {
     visit("softmax", &KernelTable::softmax);
     visit("move", &KernelTable::move);
     visit("pad", &KernelTable::pad);
+    visit("layer_norm", &KernelTable::layer_norm);
 }
 
 namespace detail {

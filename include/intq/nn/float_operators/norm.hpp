@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float normalizations as plain loops: batch norm and layer norm. Layer: nn (docs/design.md section 6).
+// Float normalizations as plain loops: batch norm, layer norm and RMS norm. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 #define INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 
@@ -55,6 +55,16 @@ Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const
 ///
 /// Result   in double, rounded once
 Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps);
+
+/// Divides each run over the last `axes` axes by its root mean square.
+///
+///     y = x / sqrt(mean(x²) + eps) · weight
+///
+/// @param weight  with the shape of those axes, or undefined for 1
+///
+/// Result   in double, rounded once
+/// Source   Zhang, Sennrich 2019
+Tensor rms_norm(const Tensor& x, int axes, const Tensor& weight, double eps);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::float_operators
@@ -136,17 +146,24 @@ INTQ_INLINE Tensor batch_norm(const Tensor& x, std::span<const double> mean, std
     return y;
 }
 
-INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps) {
+namespace detail {
+
+/// y = (x - m) / sqrt(mean((x - m)²) + eps) · weight + bias over each run, where m is the mean, or 0 if not centered.
+///
+/// @param op  the operator, for messages
+INTQ_INLINE Tensor normalize_runs(const char* op, const Tensor& x, int axes, const Tensor& weight, const Tensor& bias,
+                                  double eps, bool is_centered) {
     if (axes < 1 || axes > x.rank())
-        throw Error("layer_norm: the input " + to_string(x.shape()) + " does not have " + std::to_string(axes) +
+        throw Error(std::string(op) + ": the input " + to_string(x.shape()) + " does not have " + std::to_string(axes) +
                     " axes to normalize");
     const index_t run = extent_product(x.shape(), x.rank() - axes, x.rank());
     for (const Tensor* tensor : {&weight, &bias})
         if (tensor->defined() && tensor->size() != run)
-            throw Error("layer_norm: weight and bias have the shape " + to_string(tensor->shape()) +
-                        ", which is not the shape of the last axes of " + to_string(x.shape()));
+            throw Error(
+                std::string(op) + (is_centered ? ": weight and bias have the shape " : ": the weight has the shape ") +
+                to_string(tensor->shape()) + ", which is not the shape of the last axes of " + to_string(x.shape()));
     x.expect_dtype("flat", DType::float32);
-    if (detail::is_of_shapes(x, weight, bias)) return Tensor::of_shape(x.shape());
+    if (is_of_shapes(x, weight, bias)) return Tensor::of_shape(x.shape());
     const Tensor input = x.contiguous();
     Tensor y = Tensor::empty(x.shape());
     const auto from = input.flat<float>();
@@ -155,7 +172,7 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
     const auto count = static_cast<double>(run);
     for (std::size_t first = 0; first + length <= from.size() && length > 0; first += length) {
         double mean = 0, variance = 0;
-        for (std::size_t i = 0; i < length; ++i) mean += static_cast<double>(from[first + i]) / count;
+        for (std::size_t i = 0; is_centered && i < length; ++i) mean += static_cast<double>(from[first + i]) / count;
         for (std::size_t i = 0; i < length; ++i) {
             const double distance = static_cast<double>(from[first + i]) - mean;
             variance += distance * distance / count;  // the sum takes a quotient: nothing to contract
@@ -168,6 +185,16 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
         }
     }
     return y;
+}
+
+}  // namespace detail
+
+INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps) {
+    return detail::normalize_runs("layer_norm", x, axes, weight, bias, eps, true);
+}
+
+INTQ_INLINE Tensor rms_norm(const Tensor& x, int axes, const Tensor& weight, double eps) {
+    return detail::normalize_runs("rms_norm", x, axes, weight, {}, eps, false);
 }
 
 }  // namespace INTQ_HOSTED_ABI

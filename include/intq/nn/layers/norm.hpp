@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// BatchNorm1d, BatchNorm2d and BatchNorm3d, with or without a clamp, and LayerNorm. Layer: nn (docs/design.md section
-// 6).
+// BatchNorm1d, BatchNorm2d and BatchNorm3d, with or without a clamp, LayerNorm and RMSNorm. Layer: nn (docs/design.md
+// section 6).
 #ifndef INTQ_NN_LAYERS_NORM_HPP
 #define INTQ_NN_LAYERS_NORM_HPP
 
@@ -110,21 +110,46 @@ private:
 
 using FusedBatchNorm2d = FusedBatchNorm<BatchNorm2d>;
 
-/// Normalizes over the last axes, which have the shape `normalized_shape`. Parameters weight, which starts as 1, and
-/// bias, which starts as 0, of that shape.
-class LayerNorm : public Cloneable<LayerNorm> {
+/// What normalizations over the last axes, which have the shape `normalized_shape`, have in common: a parameter weight
+/// of that shape, which starts as 1.
+class RunNorm : public Module {
 public:
-    explicit LayerNorm(const Shape& normalized_shape, double eps = 1e-5);
-
-    std::string type_name() const override { return "LayerNorm"; }
+    /// @param type  for messages
+    /// @throws Error naming the type for a shape without elements, and an eps that is negative or not finite
+    RunNorm(const char* type, const Shape& normalized_shape, double eps);
     bool is_leaf() const override { return true; }
     const Shape& normalized_shape() const noexcept { return normalized_shape_; }
     double eps() const noexcept { return eps_; }
-    INTQ_INLINE Value forward(Arguments arguments) override;
+    /// Whether the mean is subtracted, and a bias added.
+    virtual bool is_centered() const noexcept = 0;
+
+protected:
+    /// How many axes are normalized; throws an Error naming the type if the input does not end in them.
+    int axes_of(const Tensor& x) const;
 
 private:
     Shape normalized_shape_;
     double eps_;
+};
+
+/// nn::float_operators::layer_norm(). The parameter bias starts as 0.
+class LayerNorm : public Cloneable<LayerNorm, RunNorm> {
+public:
+    explicit LayerNorm(const Shape& normalized_shape, double eps = 1e-5);
+
+    std::string type_name() const override { return "LayerNorm"; }
+    bool is_centered() const noexcept override { return true; }
+    INTQ_INLINE Value forward(Arguments arguments) override;
+};
+
+/// nn::float_operators::rms_norm(). The default of eps is PyTorch's, the distance of 1 from the next float.
+class RMSNorm : public Cloneable<RMSNorm, RunNorm> {
+public:
+    explicit RMSNorm(const Shape& normalized_shape, double eps = 0x1p-23);
+
+    std::string type_name() const override { return "RMSNorm"; }
+    bool is_centered() const noexcept override { return false; }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -217,23 +242,38 @@ INTQ_INLINE std::string fused_norm_name(const std::string& norm, Activation acti
     return "BN" + name_of(Fusion{false, activation}) + norm.substr(norm.size() - 2);
 }
 
-INTQ_INLINE LayerNorm::LayerNorm(const Shape& normalized_shape, double eps)
+INTQ_INLINE RunNorm::RunNorm(const char* type, const Shape& normalized_shape, double eps)
     : normalized_shape_(normalized_shape), eps_(eps) {
     if (normalized_shape.rank < 1 || normalized_shape.size() < 1)
-        throw Error("LayerNorm: the normalized shape " + to_string(normalized_shape) + " has no elements");
-    detail::check_eps("LayerNorm", eps);
+        throw Error(std::string(type) + ": the normalized shape " + to_string(normalized_shape) + " has no elements");
+    detail::check_eps(type, eps);
     add_parameter("weight", Tensor::full(normalized_shape, 1.0f));
+}
+
+INTQ_INLINE int RunNorm::axes_of(const Tensor& x) const {
+    const int axes = normalized_shape_.rank;
+    for (int axis = 1; axis <= axes; ++axis)
+        if (axis > x.rank() || x.extent(-axis) != normalized_shape_[axes - axis])
+            throw Error(type_name() + ": the input has shape " + to_string(x.shape()) + ", expected " +
+                        to_string(normalized_shape_) + " at its end");
+    return axes;
+}
+
+INTQ_INLINE LayerNorm::LayerNorm(const Shape& normalized_shape, double eps)
+    : Cloneable("LayerNorm", normalized_shape, eps) {
     add_parameter("bias", Tensor::zeros(normalized_shape));
 }
 
 INTQ_INLINE Value LayerNorm::forward(Arguments arguments) {
     const Tensor& x = arguments.tensor(0);
-    const int axes = normalized_shape_.rank;
-    for (int axis = 1; axis <= axes; ++axis)
-        if (axis > x.rank() || x.extent(-axis) != normalized_shape_[axes - axis])
-            throw Error("LayerNorm: the input has shape " + to_string(x.shape()) + ", expected " +
-                        to_string(normalized_shape_) + " at its end");
-    return float_operators::layer_norm(x, axes, tensor("weight"), tensor("bias"), eps_);
+    return float_operators::layer_norm(x, axes_of(x), tensor("weight"), tensor("bias"), eps());
+}
+
+INTQ_INLINE RMSNorm::RMSNorm(const Shape& normalized_shape, double eps) : Cloneable("RMSNorm", normalized_shape, eps) {}
+
+INTQ_INLINE Value RMSNorm::forward(Arguments arguments) {
+    const Tensor& x = arguments.tensor(0);
+    return float_operators::rms_norm(x, axes_of(x), tensor("weight"), eps());
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -53,6 +53,7 @@ private:
 #    include "intq/quantization/operators/internal/constant_operand.hpp"
 #    include "intq/quantization/operators/internal/host_layer.hpp"
 #    include "intq/quantization/operators/internal/norm.hpp"
+#    include "intq/quantization/operators/layer_norm.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/pool.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
@@ -105,6 +106,8 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::bn_relu2d,
         &operators::bn_relu62d,
         &operators::leaky_relu,
+        &operators::layer_norm,
+        &operators::rms_norm,
     };
     return rows;
 }

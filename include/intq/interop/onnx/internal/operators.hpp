@@ -82,6 +82,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Pow", 11, newest_opset, &operators::pow},
     {"QuantizeLinear", 11, newest_opset, &operators::quantize_linear},
     {"QLinearAveragePool", 11, newest_opset, &operators::average_pool_of_values},  // of real numbers by now
+    {"RMSNormalization", 23, newest_opset, &operators::rms_normalization},
     {"Range", 11, newest_opset, &operators::of_constants},
     {"Reciprocal", 11, newest_opset, &operators::unary_function<TableFunction::reciprocal>},
     {"ReduceMean", 11, newest_opset, &operators::reduce_mean},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of batch and layer normalization. Layer: training.
+// Gradients of batch, layer and RMS normalization. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_INTERNAL_NORM_HPP
 #define INTQ_TRAINING_GRADIENTS_INTERNAL_NORM_HPP
 
@@ -51,9 +51,12 @@ template <class T> void batch_norm_backward(GradientContext& context) {
 ///     dweight = sum over runs of dy · n,   dbias = sum over runs of dy
 ///     dx = (g - mean(g) - n · mean(g · n)) / sqrt(v + eps)
 ///
-/// Source   Ba, Kiros, Hinton 2016
-template <class T> void layer_norm_backward(GradientContext& context) {
-    auto& norm = context.module_as<nn::LayerNorm>();
+/// Without centering, m and mean(g) are 0, and there is no bias.
+///
+/// Source   Ba, Kiros, Hinton 2016; Zhang, Sennrich 2019
+template <class T> void run_norm_backward(GradientContext& context) {
+    auto& norm = context.module_as<nn::RunNorm>();
+    const bool is_centered = norm.is_centered();
     const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
     const Tensor weight = norm.tensor("weight");
     const auto length = static_cast<std::size_t>(weight.size());
@@ -63,14 +66,14 @@ template <class T> void layer_norm_backward(GradientContext& context) {
     for (std::size_t first = 0; first < x.flat<T>().size(); first += length) {
         const auto from = x.flat<T>().subspan(first, length), gradient = dy.flat<T>().subspan(first, length);
         double mean = 0, variance = 0, sum = 0, product = 0;
-        for (const T value : from) mean += static_cast<double>(value) / count;
+        for (const T value : from) mean += is_centered ? static_cast<double>(value) / count : 0.0;
         for (const T value : from) variance += std::pow(static_cast<double>(value) - mean, 2) / count;
         const double inverse = 1.0 / std::sqrt(variance + norm.eps());
         for (std::size_t i = 0; i < length; ++i) {
             const auto d = static_cast<double>(gradient[i]);
             normal[i] = (static_cast<double>(from[i]) - mean) * inverse;
             scaled[i] = d * static_cast<double>(weight.flat<T>()[i]);
-            sum += scaled[i];
+            sum += is_centered ? scaled[i] : 0.0;
             product += scaled[i] * normal[i];
             dweight[i] += d * normal[i];
             dbias[i] += d;
@@ -80,6 +83,7 @@ template <class T> void layer_norm_backward(GradientContext& context) {
     }
     context.add_input(0, dx);
     context.add_parameter(weight, Tensor::from(weight.shape(), std::vector<T>(dweight.begin(), dweight.end())));
+    if (!is_centered) return;
     context.add_parameter(norm.tensor("bias"),
                           Tensor::from(weight.shape(), std::vector<T>(dbias.begin(), dbias.end())));
 }

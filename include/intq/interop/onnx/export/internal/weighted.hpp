@@ -24,7 +24,7 @@ void conv_transpose3d(NodeExport& node);
 /// Gemm on (N, C); MatMul, and an Add for the bias, on other ranks.
 void linear(NodeExport& node);
 void batch_norm(NodeExport& node);
-void layer_norm(NodeExport& node);
+void run_norm(NodeExport& node);
 
 /// The attributes of a window.
 std::vector<Attribute> window_attributes(const Window2d& window, bool is_line);
@@ -235,14 +235,14 @@ INTQ_INLINE void batch_norm(NodeExport& node) {
     node.set_result(activate(node, write_norm(node, "", node.value(0), norm), norm.activation()));
 }
 
-INTQ_INLINE void layer_norm(NodeExport& node) {
-    const auto& norm = node.module<nn::LayerNorm>();
-    node.need(17, "LayerNormalization");
+INTQ_INLINE void run_norm(NodeExport& node) {
+    const auto& norm = node.module<nn::RunNorm>();
+    const char* const op_type = norm.is_centered() ? "LayerNormalization" : "RMSNormalization";
+    node.need(norm.is_centered() ? 17 : 23, op_type);
     node.name();
-    std::vector<std::string> inputs{node.value(0)};
-    for (const char* parameter : {"weight", "bias"})
-        inputs.push_back(node.parameter(parameter, norm.tensor(parameter)));
-    node.set_result(node.add("LayerNormalization", std::move(inputs),
+    std::vector<std::string> inputs{node.value(0), node.parameter("weight", norm.tensor("weight"))};
+    if (norm.is_centered()) inputs.push_back(node.parameter("bias", norm.tensor("bias")));
+    node.set_result(node.add(op_type, std::move(inputs),
                              {integer_attribute("axis", -norm.normalized_shape().rank),
                               number_attribute("epsilon", static_cast<float>(norm.eps()))}));
 }

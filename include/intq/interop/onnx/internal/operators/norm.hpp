@@ -15,6 +15,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 void batch_normalization(NodeImport& node);
 void layer_normalization(NodeImport& node);
+void rms_normalization(NodeImport& node);
 
 /// BatchNorm1d on rows and lines, BatchNorm3d on volumes, and BatchNorm2d on images and on values of unknown rank.
 std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options);
@@ -74,7 +75,7 @@ INTQ_INLINE void batch_normalization(NodeImport& node) {
     node.call_module(module, {x}, node.dims(0));
 }
 
-/// The extents over which a LayerNormalization is taken, which are its scale's.
+/// The extents over which a LayerNormalization or an RMSNormalization is taken, which are its scale's.
 INTQ_INLINE Shape normalized_shape(NodeImport& node, const FileTensor& scale) {
     const std::int64_t axis = node.integer("axis", -1);
     const Dims& dims = node.dims(0);
@@ -95,23 +96,35 @@ INTQ_INLINE Shape normalized_shape(NodeImport& node, const FileTensor& scale) {
     return shape;
 }
 
-INTQ_INLINE void layer_normalization(NodeImport& node) {
-    node.expect_inputs(2, 3);
-    graph::Node& x = node.value(0);
+/// A module of a type derived from nn::RunNorm, with its weight.
+template <class Norm> std::shared_ptr<Norm> make_run_norm(NodeImport& node) {
     if (const std::int64_t type = node.integer("stash_type", 1); type != 1)
         throw Error("stash_type " + std::to_string(type) + " is not supported; expected 1, float32");
     const FileTensor& scale = node.float_constant(1, "scale");
     const Shape shape = normalized_shape(node, scale);
-    const auto module = std::make_shared<nn::LayerNorm>(shape, static_cast<double>(node.number("epsilon", 1e-5f)));
+    const auto module = std::make_shared<Norm>(shape, static_cast<double>(node.number("epsilon", 1e-5f)));
     module->tensor("weight") = to_tensor(scale, shape);
+    return module;
+}
+
+INTQ_INLINE void layer_normalization(NodeImport& node) {
+    node.expect_inputs(2, 3);
+    graph::Node& x = node.value(0);
+    const auto module = make_run_norm<nn::LayerNorm>(node);
     if (node.has_input(2)) {
-        const FileTensor& bias = node.float_constant(2, "bias");
+        const FileTensor &scale = node.float_constant(1, "scale"), &bias = node.float_constant(2, "bias");
         if (bias.dims != scale.dims)
             throw Error("the bias has shape " + describe_shape(bias.dims) + ", the scale " +
                         describe_shape(scale.dims));
-        module->tensor("bias") = to_tensor(bias, shape);
+        module->tensor("bias") = to_tensor(bias, module->normalized_shape());
     }
     node.call_module(module, {x}, node.dims(0));
+}
+
+INTQ_INLINE void rms_normalization(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    graph::Node& x = node.value(0);
+    node.call_module(make_run_norm<nn::RMSNorm>(node), {x}, node.dims(0));
 }
 
 }  // namespace INTQ_HOSTED_ABI

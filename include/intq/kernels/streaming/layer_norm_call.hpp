@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+//
+// One run of a layer norm, as a function pointer takes it, and its row. Layer: kernels.
+#ifndef INTQ_KERNELS_STREAMING_LAYER_NORM_CALL_HPP
+#define INTQ_KERNELS_STREAMING_LAYER_NORM_CALL_HPP
+
+#include "intq/arith/layer_norm.hpp"
+#include "intq/core/executor.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// One run of a layer norm: `rows` rows of `count` codes, which follow each other.
+struct LayerNormCall {
+    const arith::LayerNormParams* params = nullptr;
+    const std::int32_t* weight = nullptr;  // `count` codes of 2^LayerNormScale::weight()
+    const std::int32_t* bias = nullptr;    // of 2^LayerNormScale::accumulator()
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t rows = 0;
+    index_t count = 0;
+    const Executor* executor = nullptr;
+};
+struct LayerNormRow {
+    DType input, output;
+    void (*run)(const LayerNormCall&);
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_LAYER_NORM_CALL_HPP
