@@ -312,8 +312,14 @@ template <class Backend> void add_layer_norm(std::vector<Case>& cases) {
     const auto weights = std::make_shared<std::vector<std::int32_t>>(2 * channels, 1 << 29);
     const kernels::LayerNormRow& row = kernels::detail::layer_norm_rows<target::fp32, Backend>[0];
     cases.push_back({"layer_norm/s8s8/64/fp32", 1, 1, [norm, weights, &row](Tensors& t, index_t n) {
-                         row.run({norm.get(), weights->data(), weights->data() + channels, t.codes.data(), t.out.data(),
-                                  n / channels, channels, &serial});
+                         row.run({.params = norm.get(),
+                                  .weight = weights->data(),
+                                  .bias = weights->data() + channels,
+                                  .x = t.codes.data(),
+                                  .y = t.out.data(),
+                                  .samples = n / channels,
+                                  .count = channels,
+                                  .executor = &serial});
                      }});
 }
 

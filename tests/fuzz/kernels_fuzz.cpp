@@ -322,20 +322,31 @@ Outcome run_softmax(const KernelTable& table, Draw draw) {
 Outcome run_layer_norm(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
     const auto* const row = find(table.layer_norm, [&](const kernels::LayerNormRow& r) { return r.input == d.dtype; });
-    const index_t rows = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 40), size = rows * count;
+    const index_t samples = draw.between(1, 4), pixels = draw.one_in(2) ? 1 : draw.between(1, 9),
+                  groups = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 40),
+                  channels = groups * count, size = samples * pixels * channels;
     const arith::CodesOf x = d.codes(draw, draw_scale(draw)), y = d.codes(draw, draw_scale(draw));
     const auto norm =
-        arith::make_layer_norm(table.policy(), x, y, d.clamp(draw, y), count,
+        arith::make_layer_norm(table.policy(), x, y, d.clamp(draw, y), pixels * count,
                                static_cast<double>(draw.real(0.0f, 0.01f)), {static_cast<int>(draw.between(-10, 10))});
     if (row == nullptr || !norm) return {};
     std::vector<std::int32_t> weight, bias;
-    for (index_t i = 0; i < count; ++i) {
+    for (index_t i = 0; i < channels; ++i) {
         weight.push_back(static_cast<std::int32_t>(draw.between(-(1 << 30), 1 << 30)));
         bias.push_back(static_cast<std::int32_t>(draw.between(-(1 << 29), 1 << 29)));
     }
     Given a(draw, size * d.element);
     Taken z(draw, size * d.element);
-    row->run({&*norm, weight.data(), bias.data(), a.bytes(), z.as<std::byte>(), rows, count, &serial});
+    row->run({.params = &*norm,
+              .weight = weight.data(),
+              .bias = bias.data(),
+              .x = a.bytes(),
+              .y = z.as<std::byte>(),
+              .samples = samples,
+              .pixels = pixels,
+              .groups = groups,
+              .count = count,
+              .executor = &serial});
     return z.bytes();
 }
 

@@ -332,13 +332,41 @@ def add_chain(c):
         node("Flatten", ["4"], "5"), node("Gemm", ["5", "fc.w", "fc.b"], "y", transB=1)], initializers)
 
 
+def add_norms_by_parts(c):
+    """Layer norm and RMS norm as exporters write them below opsets 17 and 23, and what only looks like one."""
+    def node(kind, inputs, output, **attributes):
+        return helper.make_node(kind, inputs, [output], **attributes)
+
+    weights = [raw("w", c.eighths(4)), raw("v", c.eighths(4)), raw("eps", 0.125), raw("two", 2.0), raw("one", 1.0)]
+    mean = {"axes": [-1], "keepdims": 1}
+    c.add("layer_norm_by_parts", (11, 13), "cube", [
+        node("ReduceMean", ["x"], "m", **mean), node("Sub", ["x", "m"], "d"), node("Pow", ["d", "two"], "q"),
+        node("ReduceMean", ["q"], "s", **mean), node("Add", ["s", "eps"], "t"), node("Sqrt", ["t"], "r"),
+        node("Div", ["d", "r"], "n"), node("Mul", ["n", "w"], "g"), node("Add", ["g", "v"], "y")],
+          weights[:4])
+    c.add("layer_norm_by_parts_turned", (18,), "cube", [
+        node("ReduceMean", ["x", "last"], "m"), node("Sub", ["x", "m"], "d"), node("Sub", ["x", "m"], "e"),
+        node("Mul", ["e", "e"], "q"), node("ReduceMean", ["q", "last"], "s"), node("Add", ["eps", "s"], "t"),
+        node("Sqrt", ["t"], "r"), node("Reciprocal", ["r"], "i"), node("Mul", ["i", "d"], "n"),
+        node("Mul", ["w", "n"], "g"), node("Add", ["v", "g"], "y")], weights[:3] + [raw("last", np.array([-1]))])
+    c.add("rms_norm_by_parts", (13,), "cube", [
+        node("Pow", ["x", "two"], "q"), node("ReduceMean", ["q"], "s", **mean), node("Add", ["s", "eps"], "t"),
+        node("Sqrt", ["t"], "r"), node("Div", ["one", "r"], "i"), node("Mul", ["x", "i"], "n"),
+        node("Mul", ["n", "w"], "y")], [weights[0]] + weights[2:])
+    c.add("parts_that_are_no_norm", (13,), "cube", [
+        node("ReduceMean", ["x"], "m", axes=[1], keepdims=1), node("Sub", ["x", "m"], "d"),
+        node("Pow", ["d", "two"], "q"), node("ReduceMean", ["q"], "s", **mean), node("Add", ["s", "eps"], "t"),
+        node("Sqrt", ["t"], "r"), node("Reciprocal", ["r"], "i"), node("Mul", ["d", "i"], "n"),
+        node("Mul", ["n", "w"], "y")], [weights[0]] + weights[2:4])
+
+
 def make_cases(out):
     """The manifest's lines, and the names of the models that onnxruntime is too old for."""
     c = Cases()
     for add in (add_convolutions, add_elementwise, add_pools, add_matrices, add_shapes, add_chain,
                 add_weighted_more, add_unary, add_arithmetic, add_moves, add_what_exporters_write,
                 add_pools_more, add_constants, add_lines_and_volumes, add_averages_that_count,
-                add_what_older_opsets_write):
+                add_what_older_opsets_write, add_norms_by_parts):
         add(c)
     for name, x in c.inputs.items():
         np.save(out / f"input_{name}.npy", x)
@@ -551,6 +579,10 @@ def add_lines_and_volumes(c):
     c.one("rms_norm", (23,), "cube", "RMSNormalization", "s", [raw("s", c.eighths(4))])
     c.one("rms_norm_axes", (23,), "image", "RMSNormalization", "s", [raw("s", c.eighths(4, 6, 5))], axis=1,
           epsilon=0.125)
+    channels = [raw("s", c.eighths(4)), raw("b", c.eighths(4))]
+    c.one("group_norm", (21,), "image", "GroupNormalization", "sb", channels, num_groups=2)
+    c.one("instance_norm", (11, 22), "image", "InstanceNormalization", "sb", channels, epsilon=0.125)
+    c.one("instance_norm_volume", (17,), "volume", "InstanceNormalization", "sb", channels)
 
 
 def add_averages_that_count(c):

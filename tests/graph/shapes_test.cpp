@@ -65,6 +65,8 @@ std::vector<Case> all_cases() {
         layer("batch_norm2d", image, std::make_shared<nn::BatchNorm2d>(nn::BatchNormOptions{4})),
         layer("layer_norm", rows, std::make_shared<nn::LayerNorm>(Shape(index_t{5}, index_t{6}))),
         layer("rms_norm", rows, std::make_shared<nn::RMSNorm>(Shape(index_t{6}))),
+        layer("group_norm", image, std::make_shared<nn::GroupNorm>(2, 4)),
+        layer("instance_norm", image, std::make_shared<nn::InstanceNorm2d>(nn::InstanceNormOptions{4})),
         layer("max_pool2d", image, std::make_shared<nn::MaxPool2d>(cells, true)),
         layer("avg_pool2d", image, std::make_shared<nn::AvgPool2d>(cells)),
         layer("adaptive_avg_pool2d", image, std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{3, 2})),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 9: layer norm and RMS norm of codes, docs/arithmetic.md section 4. Over the mathematical integers, one
+// Oracle, part 9: layer, RMS and group norm of codes, docs/arithmetic.md section 4. Over the mathematical integers, one
 // row at a time. Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_LAYER_NORM_HPP
 #define INTQ_TESTS_REFERENCE_LAYER_NORM_HPP
@@ -22,6 +22,7 @@ struct LayerNorm {
     std::vector<float> bias;
     double epsilon = 0.0;
     bool is_centered = true;
+    int least_exponent = -1000;  // of one group of a group norm: e of the whole layer
 };
 
 /// E = max(1, fl(eps·(n/s_in)² + 1/2)), in double, each operation rounded once.
@@ -116,7 +117,7 @@ inline int layer_norm_exponent(const LayerNorm& layer) {
     while (largest > 0.0 && std::ldexp(1.0, e - 1) >= largest) {
         --e;
     }
-    return e;
+    return e < layer.least_exponent ? layer.least_exponent : e;
 }
 
 /// w or b of one feature: rhu(real/2^exponent).

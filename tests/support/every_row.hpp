@@ -290,7 +290,14 @@ inline bool run_layer_norm_rows(const KernelTable& table) {
                                                  inputs, 1e-5, {0});
         if (!norm.ok()) return false;
         clear_y();
-        row.run({&*norm, weight, bias, x_memory, y_memory, pixels, inputs, &serial});
+        row.run({.params = &*norm,
+                 .weight = weight,
+                 .bias = bias,
+                 .x = x_memory,
+                 .y = y_memory,
+                 .samples = pixels,
+                 .count = inputs,
+                 .executor = &serial});
         if (!y_agrees(row.output)) return false;
     }
     return table.layer_norm.size() == 2;

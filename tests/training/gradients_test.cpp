@@ -741,6 +741,40 @@ void check_run_norms() {
     check_run_norm<nn::RMSNorm>("rms_norm", {"weight"});
 }
 
+void check_channels_norm(const char* op, const nn::ModulePtr& module, index_t groups, bool has_weight) {
+    const index_t channels = 4, pixels = 6;
+    GradientProblem problem{.op = op, .input_shapes = {Shape(2, channels, 2, 3)}, .parameters = {}};
+    if (has_weight) problem.parameters = {"weight", "bias"};
+    problem.module = module;
+    problem.output_shape = problem.input_shapes[0];
+    problem.oracle = [=](const std::vector<Numbers>& leaves) {
+        Numbers y(leaves[0].size());
+        const index_t run = channels / groups * pixels;
+        for (index_t first = 0; first < 2 * channels * pixels; first += run) {
+            const auto at = [&](index_t i) { return leaves[0][static_cast<std::size_t>(first + i)]; };
+            double mean = 0, variance = 0;
+            for (index_t i = 0; i < run; ++i) mean += at(i) / static_cast<double>(run);
+            for (index_t i = 0; i < run; ++i) variance += std::pow(at(i) - mean, 2) / static_cast<double>(run);
+            for (index_t i = 0; i < run; ++i) {
+                const auto c = static_cast<std::size_t>((first + i) / pixels % channels);
+                y[static_cast<std::size_t>(first + i)] =
+                    (at(i) - mean) / std::sqrt(variance + 1e-3) * (has_weight ? leaves[1][c] : 1.0) +
+                    (has_weight ? leaves[2][c] : 0.0);
+            }
+        }
+        return y;
+    };
+    check_gradient(problem);
+}
+
+void check_channels_norms() {
+    check_channels_norm("group_norm", std::make_shared<nn::GroupNorm>(2, 4, 1e-3), 2, true);
+    check_channels_norm("group_norm", std::make_shared<nn::GroupNorm>(1, 4, 1e-3, false), 1, false);
+    for (const bool affine : {true, false})
+        check_channels_norm("instance_norm",
+                            std::make_shared<nn::InstanceNorm2d>(nn::InstanceNormOptions{4, 1e-3, affine}), 4, affine);
+}
+
 /// Where an output cell lies on an axis of the input, by the formulas of PyTorch's documentation.
 double position_of(const std::string& mode, bool align_corners, index_t d, index_t in, index_t out, double step) {
     const auto at = static_cast<double>(d);
@@ -1120,6 +1154,7 @@ constexpr GradientCase gradient_cases[] = {
     {"lstm through time: layers, directions, states, with and without biases", &check_lstm},
     {"embedding adds up what the places of one id get", &check_embedding},
     {"layer norm and RMS norm over one axis and two", &check_run_norms},
+    {"group norm and instance norm, with and without weights", &check_channels_norms},
     {"interpolate by size and by factor", &check_interpolate},
     {"sum and mean over some axes and all", &check_reductions},
     {"reshape, permute, transpose, slice, getitem", &check_one_element_moves},

@@ -56,6 +56,8 @@ inline constexpr GradientRow gradient_rows[] = {
     {"BNReLU63d", &detail::batch_norm_backward<T>},
     {"layer_norm", &detail::run_norm_backward<T>},
     {"rms_norm", &detail::run_norm_backward<T>},
+    {"group_norm", &detail::run_norm_backward<T>},
+    {"instance_norm", &detail::run_norm_backward<T>},
     {"softmax", &detail::softmax_backward<T>},
     {"max_pool2d", &detail::max_pool2d_backward<T>},
     {"avg_pool2d", &detail::avg_pool2d_backward<T>},

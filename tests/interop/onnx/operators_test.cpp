@@ -2,12 +2,16 @@
 //
 // The ONNX operators beyond those of a plain convolutional network: what they become, and what is refused. Their
 // numbers are checked with golden/models (onnx_import_test.cpp).
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "interop/one_node.hpp"
 #include "intq/graph/print.hpp"
 #include "intq/interop/onnx/internal/nodes/gelu_by_erf.hpp"
+#include "intq/interop/onnx/internal/nodes/norm_by_parts.hpp"
 #include "intq/nn/layers/weighted.hpp"
 #include "support/catch.hpp"
 
@@ -264,6 +268,35 @@ TEST_CASE("A LayerNormalization is over the axes of its scale") {
     CHECK_THAT(refusal(changed), Contains("stash_type 10 is not supported"));
 }
 
+TEST_CASE("A GroupNormalization and an InstanceNormalization have a scale and a bias for each channel") {
+    OneNode group{.op_type = "GroupNormalization", .constants = {filled("a", {4}), filled("b", {4})}};
+    group.opset = 21;
+    group.attributes = {attribute("num_groups", 2)};
+    CHECK(type_of(group) == "GroupNorm");
+    OneNode changed = group;
+    changed.attributes = {attribute("num_groups", 3)};
+    CHECK_THAT(refusal(changed), Contains("4 channels are not a multiple of 3 groups"));
+    changed.attributes = {};
+    CHECK_THAT(refusal(changed), Contains("4 channels are not a multiple of 0 groups"));
+    changed = group;
+    changed.constants = {filled("a", {4}), filled("b", {2})};
+    CHECK_THAT(refusal(changed), Contains("the bias has 2 elements, expected 4"));
+    changed = group;
+    changed.opset = 20;
+    CHECK_THAT(refusal(changed), Contains("\"GroupNormalization\" is not supported in opset 20"));
+
+    OneNode instance{.op_type = "InstanceNormalization", .constants = {filled("a", {4}), filled("b", {4})}};
+    CHECK(type_of(instance) == "InstanceNorm2d");
+    instance.x_shape = {-1, 4, 6};
+    CHECK(type_of(instance) == "InstanceNorm1d");
+    instance.x_shape = {-1, 5, 6, 6};
+    CHECK_THAT(refusal(instance), Contains("the input has shape (?, 5, 6, 6), expected 4 channels"));
+    instance.x_shape = {-1, 4};
+    CHECK_THAT(refusal(instance), Contains("expected rank 3 to 5"));
+    instance.x_shape = {};
+    CHECK_THAT(refusal(instance), Contains("the rank of the input is not known"));
+}
+
 TEST_CASE("A Gather of constant indices is a slice, or is refused") {
     const auto gather = [](const Ints& indices, std::int64_t axis) {
         return OneNode{
@@ -309,6 +342,61 @@ TEST_CASE("GELU that is written with Erf is a GELU, whatever the order of its fa
     both.initializers[2] = tensor("half", {1, 1, 1, 1, 1}, {0.5f});
     const auto file = interop::onnx::parse_model(test::model(both).bytes(), "m.onnx");
     CHECK(interop::onnx::gelus_by_erf(file.graph).empty());
+}
+
+TEST_CASE("A layer norm or RMS norm in parts is one, and what is not stays in parts") {
+    const auto mean = [](const std::string& of, const std::string& to, const Ints& axes) {
+        return node("ReduceMean", {of}, {to}, {attribute("axes", axes), attribute("keepdims", 1)});
+    };
+    const auto number = [](const std::string& name, float value) { return tensor(name, {}, {value}); };
+    const auto layer_norm = [&](const Ints& axes, float two, const Ints& extents) {
+        return test::ModelParts{
+            .nodes = {mean("x", "m", axes), node("Sub", {"x", "m"}, {"d"}), node("Pow", {"d", "two"}, {"q"}),
+                      mean("q", "s", axes), node("Add", {"s", "eps"}, {"t"}), node("Sqrt", {"t"}, {"r"}),
+                      node("Div", {"d", "r"}, {"n"}), node("Mul", {"n", "w"}, {"g"}), node("Add", {"g", "v"}, {"y"})},
+            .initializers = {number("two", two), number("eps", 0.5f),
+                             tensor("w", extents, std::vector<float>(static_cast<std::size_t>(extents.back()), 2.0f)),
+                             tensor("v", extents, std::vector<float>(static_cast<std::size_t>(extents.back()), 3.0f))}};
+    };
+    const auto found = [](const test::ModelParts& parts) {
+        std::vector<std::string> types;
+        const auto file = interop::onnx::parse_model(test::model(parts).bytes(), "m.onnx");
+        for (const auto& [last, norm] : interop::onnx::norms_by_parts(file.graph))
+            types.push_back(last->op_type + " " + norm.op_type + " of " + std::to_string(norm.inputs.size()));
+        std::sort(types.begin(), types.end());
+        return types;
+    };
+    using Found = std::vector<std::string>;
+    test::ModelParts whole = layer_norm({-1}, 2.0f, {6});
+    CHECK(found(whole) == Found{"Add LayerNormalization of 3", "Mul LayerNormalization of 2"});
+    const std::string graph = graph::to_string(test::import(whole)->graph());
+    CHECK_THAT(graph, Contains("layernormalization_9") && !Contains("sqrt") && !Contains("mean"));
+    // Another power, axes counted from the front, a weight of fewer axes, two different means: no norm.
+    CHECK(found(layer_norm({-1}, 3.0f, {6})).empty());
+    CHECK(found(layer_norm({3}, 2.0f, {6})).empty());
+    CHECK(found(layer_norm({-2}, 2.0f, {6})).empty());
+    CHECK(found(layer_norm({-1, -1}, 2.0f, {6})).empty());
+    CHECK(found(layer_norm({-2, -1}, 2.0f, {6})).empty());
+    whole.nodes[3] = mean("q", "s", {-2, -1});
+    CHECK(found(whole).empty());
+    whole = layer_norm({-1}, 2.0f, {6});
+    whole.nodes[3] = node("ReduceMean", {"q"}, {"s"}, {attribute("axes", Ints{-1}), attribute("keepdims", 0)});
+    CHECK(found(whole).empty());
+    // x less another value is a value, of which this is the RMS norm.
+    whole = layer_norm({-1}, 2.0f, {6});
+    whole.nodes[0] = node("ReduceMean", {"x"}, {"m"}, {attribute("axes", Ints{-1}), attribute("keepdims", 0)});
+    CHECK(found(whole) == Found{"Mul RMSNormalization of 2"});
+    whole = layer_norm({-1}, 2.0f, {6});
+    whole.nodes[6] = node("Div", {"x", "r"}, {"n"});  // the deviation of another value
+    CHECK(found(whole).empty());
+    // A bias of other extents stays an add.
+    whole = layer_norm({-1}, 2.0f, {6});
+    whole.initializers[3] = tensor("v", {1}, {3.0f});
+    CHECK(found(whole) == Found{"Mul LayerNormalization of 2"});
+    // What is read besides stays.
+    whole = layer_norm({-1}, 2.0f, {6});
+    whole.outputs.push_back(test::value_info("r"));
+    CHECK_THAT(graph::to_string(test::import(whole)->graph()), Contains("layernormalization_9") && Contains("sqrt"));
 }
 
 TEST_CASE("A Range of floats or of 32-bit integers is folded, or refused with its numbers") {

@@ -106,6 +106,14 @@ inline void add_layers(ExportedZoo& zoo) {
     auto rms_norm = std::make_shared<nn::RMSNorm>(Shape(6), 0.25);
     rms_norm->tensor("weight") = random_tensor(Shape(6), 12);
     zoo.of("rms_norm", image, rms_norm);
+    auto group_norm = std::make_shared<nn::GroupNorm>(2, 4, 0.25);
+    group_norm->tensor("weight") = random_tensor(Shape(4), 13);
+    group_norm->tensor("bias") = random_tensor(Shape(4), 14);
+    zoo.of("group_norm", image, group_norm);
+    zoo.of("group_norm_plain", line, std::make_shared<nn::GroupNorm>(2, 4, 0.25, false));
+    zoo.of("instance_norm1d", line, std::make_shared<nn::InstanceNorm1d>(nn::InstanceNormOptions{4, 0.25}));
+    zoo.of("instance_norm2d", image, std::make_shared<nn::InstanceNorm2d>(nn::InstanceNormOptions{4, 0.25, true}));
+    zoo.of("instance_norm3d", volume, std::make_shared<nn::InstanceNorm3d>(nn::InstanceNormOptions{4, 0.25}));
     for (const ZooModel& one : volumes_in_float()) zoo.zoo.push_back({one.name, one.model, volume});
 }
 

@@ -78,6 +78,8 @@ inline std::vector<ZooModel> quantized_zoo() {
     layer_norm->tensor("weight") = random_tensor(Shape(6, 6), 24);
     layer_norm->tensor("bias") = random_tensor(Shape(6, 6), 25);
     of("layer_norm", image, layer_norm);
+    of("group_norm", image, std::make_shared<nn::GroupNorm>(2, 4));
+    of("instance_norm", image, std::make_shared<nn::InstanceNorm2d>(nn::InstanceNormOptions{4}));
     with("moves", image, {{"conv", make_conv(2, 4, 1, 1)}}, [](auto& m, nn::Arguments a) {
         const nn::Value half = nn::slice(a[0], 1, 0, 4, 2);
         return nn::reshape(nn::flatten(nn::permute(m.call("conv", half), {0, 2, 3, 1}), 1), {-1, 12, 12});

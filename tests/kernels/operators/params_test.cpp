@@ -353,6 +353,9 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     norm.weight = weight;
     norm.bias = bias;
     RoundTrip(OpKind::layer_norm, DType::int8, {image, image}, &norm).check(table, ops);
+    norm.norm.is_centered = false;
+    norm.count = 1, norm.groups = 3, norm.over_pixels = true;
+    RoundTrip(OpKind::layer_norm, DType::int8, {image, image}, &norm).check(table, ops);
 }
 
 void check_places(const kernels::KernelTable& table, std::set<OpKind>& ops) {

@@ -466,8 +466,12 @@ TEST_CASE("The functions of the table are layers too, with their parameters") {
         CHECK_THROWS_AS(nn::BatchNorm2d({3, eps}), Error);
         CHECK_THROWS_AS(nn::LayerNorm(Shape(3), eps), Error);
         CHECK_THROWS_AS(nn::RMSNorm(Shape(3), eps), Error);
+        CHECK_THROWS_AS(nn::GroupNorm(1, 3, eps), Error);
     }
     CHECK_THROWS_AS(nn::BatchNorm2d({3, 1e-5, nan}), Error);
+    CHECK_THROWS_AS(nn::GroupNorm(2, 3), Error);
+    CHECK_THROWS_AS(nn::GroupNorm(0, 3), Error);
+    CHECK_THROWS_AS(nn::InstanceNorm2d({4})(intq::Tensor::zeros(Shape(1, 4, 3))), Error);
     for (const double factor : {nan, 0.0, -2.0})
         CHECK_THROWS_AS(nn::Upsample({.scale_factor = nn::ScaleFactor{factor, 2}}), Error);
     CHECK_THROWS_AS(nn::Upsample({.size = Size2d{0, 4}}), Error);

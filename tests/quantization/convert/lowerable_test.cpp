@@ -88,6 +88,12 @@ void add_weighted(std::vector<Case>& cases) {
     cases.push_back(module("layer_norm of vectors", std::make_shared<nn::LayerNorm>(Shape(5)), Shape(2, 5)));
     cases.push_back(module("layer_norm of images", std::make_shared<nn::LayerNorm>(Shape(4))));
     cases.push_back(module("rms_norm of rows", std::make_shared<nn::RMSNorm>(Shape(4)), Shape(2, 5, 4)));
+    cases.push_back(module("group_norm", std::make_shared<nn::GroupNorm>(2, 4)));
+    cases.push_back(module("group_norm of vectors", std::make_shared<nn::GroupNorm>(2, 6), Shape(2, 6)));
+    cases.push_back(module("instance_norm of lines", std::make_shared<nn::InstanceNorm1d>(nn::InstanceNormOptions{4}),
+                           Shape(2, 4, 9)));
+    cases.push_back(
+        module("group_norm of too many elements", std::make_shared<nn::GroupNorm>(1, 4), Shape(1, 4, 129, 128)));
     Case joined = module("conv2d and its sum with a broadcast", conv(three));
     joined.body = [](test::LambdaModel& m, const nn::Value& x) { return m.call("op", x) + nn::mean(x, {2, 3}, true); };
     cases.push_back(joined);

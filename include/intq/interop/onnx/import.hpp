@@ -77,6 +77,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #    include "intq/interop/onnx/internal/nodes/gelu_by_erf.hpp"
+#    include "intq/interop/onnx/internal/nodes/norm_by_parts.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
@@ -135,7 +136,8 @@ public:
 private:
     /// Takes in the parts of the file beside its nodes, and finds which nodes are read.
     void begin() {
-        gelus_ = gelus_by_erf(graph_);
+        joined_ = gelus_by_erf(graph_);
+        joined_.merge(norms_by_parts(graph_));
         add_initializers();
         add_inputs();
         count_uses();
@@ -207,15 +209,22 @@ private:
         return live;
     }
 
-    /// A node as it is read: the Gelu that it ends, or itself.
+    /// A node as it is read: the Gelu or norm that it ends, or itself.
     const Node& read_form(const Node& node) const {
-        const auto gelu = gelus_.find(&node);
-        return gelu == gelus_.end() ? node : gelu->second;
+        const auto joined = joined_.find(&node);
+        return joined == joined_.end() ? node : joined->second;
+    }
+
+    /// How one that was written in parts is read, whatever the opset.
+    static auto import_of_joined(const Node& node) {
+        return node.op_type == "Gelu"                 ? &operators::gelu
+               : node.op_type == "LayerNormalization" ? &operators::layer_normalization
+                                                      : &operators::rms_normalization;
     }
 
     void add_node(const Node& in_file) {
         const Node& node = read_form(in_file);
-        void (*const import_node)(NodeImport&) = &node == &in_file ? find_row(node).import : &operators::gelu;
+        void (*const import_node)(NodeImport&) = &node == &in_file ? find_row(node).import : import_of_joined(node);
         for (const std::string& name : node.inputs)
             if (!name.empty() && state_.values.find(name) == state_.values.end()) throw Error(why_missing(name));
         for (const std::string& name : node.outputs)
@@ -297,7 +306,7 @@ private:
     ImportState state_;
     std::map<std::string, const Node*> makers_;
     std::set<const Node*> live_;
-    std::map<const Node*, Node> gelus_;
+    std::map<const Node*, Node> joined_;  // by the last of its parts
 };
 
 }  // namespace detail

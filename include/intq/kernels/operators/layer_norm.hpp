@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Layer norm and RMS norm over the last axes in memory as an operator of a program. Layer: kernels.
+// Layer, RMS and group norm as an operator of a program. Layer: kernels.
 #ifndef INTQ_KERNELS_OPERATORS_LAYER_NORM_HPP
 #define INTQ_KERNELS_OPERATORS_LAYER_NORM_HPP
 
@@ -10,11 +10,13 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// Parameters of a layer norm or RMS norm instruction.
+/// Parameters of a layer, RMS or group norm instruction.
 struct LayerNormStepParams {
     arith::LayerNormParams norm{};
-    index_t count = 1;                     // elements of a mean, which follow each other
-    const std::int32_t* weight = nullptr;  // `count` codes, as LayerNormCall says
+    index_t count = 1;   // elements of a mean that follow each other
+    index_t groups = 1;  // of a pixel's channels, where the mean is over all pixels of an image
+    bool over_pixels = false;
+    const std::int32_t* weight = nullptr;  // `groups` times `count` codes, as LayerNormCall says
     const std::int32_t* bias = nullptr;
 };
 template <> inline constexpr ParamKind param_kind<LayerNormStepParams> = ParamKind::layer_norm;
@@ -36,6 +38,14 @@ inline bool are_last_axes(const ArenaTensor& tensor, index_t count) noexcept {
     return false;
 }
 
+/// Whether the channels of an image are the groups of a mean over its pixels, of which there are not too many.
+inline bool are_groups(const ArenaTensor& tensor, const LayerNormStepParams& step) noexcept {
+    if (tensor.shape.rank < 2 || (tensor.shape.rank > 2 && tensor.layout != Layout::channels_last)) return false;
+    const index_t channels = step.groups * step.count;
+    return tensor.shape[1] == channels &&
+           tensor.elements_per_image() / channels <= arith::layer_norm_most_elements / step.count;
+}
+
 /// Whether codes of weights, which may come from anywhere, keep the accumulator in its range.
 inline bool are_within(const std::int32_t* codes, index_t count, std::int32_t most) noexcept {
     for (index_t i = 0; i < count; ++i)
@@ -46,8 +56,8 @@ inline bool are_within(const std::int32_t* codes, index_t count, std::int32_t mo
 }  // namespace detail
 
 inline void describe_memory(LayerNormStepParams& step, auto& fields) {
-    fields.memory("weight", step.weight, ParamType::int32, step.count, Field::weight);
-    fields.memory("bias", step.bias, ParamType::int32, step.count, Field::bias);
+    fields.memory("weight", step.weight, ParamType::int32, step.groups * step.count, Field::weight);
+    fields.memory("bias", step.bias, ParamType::int32, step.groups * step.count, Field::bias);
 }
 inline void describe_params(LayerNormStepParams& step, auto& fields) {
     fields("norm.is_centered", step.norm.is_centered);
@@ -56,10 +66,15 @@ inline void describe_params(LayerNormStepParams& step, auto& fields) {
     fields("norm.words", step.norm.words);
     fields("norm.codes", step.norm.codes);
     fields("count", step.count);
+    fields("groups", step.groups);
+    fields("over_pixels", step.over_pixels);
     if (!fields.expect(step.count >= 1 && step.count <= arith::layer_norm_most_elements, Field::axis)) return;
+    const index_t most_groups = step.over_pixels ? arith::layer_norm_most_elements / step.count : 1;
+    if (!fields.expect(step.groups >= 1 && step.groups <= most_groups, Field::groups)) return;
     describe_memory(step, fields);
-    fields.expect_memory([&] { return detail::are_within(step.weight, step.count, 1 << 30); }, Field::weight);
-    fields.expect_memory([&] { return detail::are_within(step.bias, step.count, 1 << 29); }, Field::bias);
+    const index_t channels = step.groups * step.count;
+    fields.expect_memory([&] { return detail::are_within(step.weight, channels, 1 << 30); }, Field::weight);
+    fields.expect_memory([&] { return detail::are_within(step.bias, channels, 1 << 29); }, Field::bias);
 }
 
 namespace operators {
@@ -75,7 +90,7 @@ inline Status check_layer_norm(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
     if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     if (!has_layer_norm(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
-    if (!detail::are_last_axes(call.y(), step.count))
+    if (!(step.over_pixels ? detail::are_groups(call.y(), step) : detail::are_last_axes(call.y(), step.count)))
         return corrupt(call.op, Field::axis, step.count, call.y().elements_per_image());
     return arith::check_layer_norm_params(call.table.policy(), step.norm, x, y);
 }
@@ -85,8 +100,22 @@ inline void run_layer_norm(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& row = detail::find_row(call.table.layer_norm, [&](const LayerNormRow& r) {
         return r.input == call.x().dtype && r.output == call.y().dtype;
     });
-    row.run({&step.norm, step.weight, step.bias, call.x_data(), call.y_data(), call.y_size() / step.count, step.count,
-             call.executor});
+    const index_t pixels = step.over_pixels ? call.y().elements_per_image() / (step.groups * step.count) : 1;
+    row.run({.params = &step.norm,
+             .weight = step.weight,
+             .bias = step.bias,
+             .x = call.x_data(),
+             .y = call.y_data(),
+             .samples = call.y_size() / (pixels * step.groups * step.count),
+             .pixels = pixels,
+             .groups = step.groups,
+             .count = step.count,
+             .executor = call.executor});
+}
+
+/// A mean over all pixels sees them all.
+inline bool layer_norm_runs_by_rows(const OperatorCall& call) noexcept {
+    return !call.params_as<LayerNormStepParams>().over_pixels;
 }
 
 inline constexpr ProgramOperator layer_norm_operator{.op = OpKind::layer_norm,
@@ -95,7 +124,7 @@ inline constexpr ProgramOperator layer_norm_operator{.op = OpKind::layer_norm,
                                                      .check = &check_layer_norm,
                                                      .run = &run_layer_norm,
                                                      .has_kernel = &has_layer_norm,
-                                                     .runs_by_rows = &detail::always_by_rows,
+                                                     .runs_by_rows = &layer_norm_runs_by_rows,
                                                      .params = param_struct<LayerNormStepParams>};
 
 }  // namespace operators

@@ -10,14 +10,17 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// One run of a layer norm: `rows` rows of `count` codes, which follow each other.
+/// One run of a layer norm. A pixel has `groups` times `count` codes, which follow each other; the `count` codes of a
+/// group in `pixels` pixels that follow each other are normalized together.
 struct LayerNormCall {
     const arith::LayerNormParams* params = nullptr;
-    const std::int32_t* weight = nullptr;  // `count` codes of 2^LayerNormScale::weight()
+    const std::int32_t* weight = nullptr;  // of each code of a pixel, of 2^LayerNormScale::weight()
     const std::int32_t* bias = nullptr;    // of 2^LayerNormScale::accumulator()
     const void* x = nullptr;
     void* y = nullptr;
-    index_t rows = 0;
+    index_t samples = 0;
+    index_t pixels = 1;
+    index_t groups = 1;
     index_t count = 0;
     const Executor* executor = nullptr;
 };

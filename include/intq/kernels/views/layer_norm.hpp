@@ -133,9 +133,14 @@ void layer_norm(const X& x, const LayerNormNumbers& numbers, const Out& out,
     INTQ_ASSERT(check_layer_norm<TargetType>(x, numbers, out).ok());
     using Code = typename Out::value_type;
     const auto count = static_cast<index_t>(numbers.weight.size());
-    layer_norm_codes<arith::RequantizePolicy<TargetType, std::int32_t>, Code, Code>(
-        {&numbers.params, numbers.weight.data(), numbers.bias.data(), x.data(), out.data(), x.size() / count, count,
-         &executor});
+    layer_norm_codes<arith::RequantizePolicy<TargetType, std::int32_t>, Code, Code>({.params = &numbers.params,
+                                                                                     .weight = numbers.weight.data(),
+                                                                                     .bias = numbers.bias.data(),
+                                                                                     .x = x.data(),
+                                                                                     .y = out.data(),
+                                                                                     .samples = x.size() / count,
+                                                                                     .count = count,
+                                                                                     .executor = &executor});
 }
 
 }  // namespace INTQ_ABI

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Float normalizations as plain loops: batch norm, layer norm and RMS norm. Layer: nn (docs/design.md section 6).
+// Float normalizations as plain loops: batch, layer, RMS and group norm. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 #define INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,25 @@ namespace detail {
 
 /// @param dtype  float32 or float64, the dtype of x
 ChannelMoments channel_moments(const Tensor& x, DType dtype);
+
+}  // namespace detail
+
+/// What is normalized together in a row_major tensor: runs of elements that follow each other.
+struct NormRuns {
+    index_t length = 1;
+    index_t weights = 1;  // how many there are
+    index_t inner = 1;    // elements next to each other that share one
+
+    std::size_t weight_of(std::size_t element) const noexcept {
+        return element / static_cast<std::size_t>(inner) % static_cast<std::size_t>(weights);
+    }
+};
+
+namespace detail {
+
+/// The runs of layer_norm() and rms_norm(), and of group_norm(); `op` is for messages.
+NormRuns last_axes_runs(const char* op, const Tensor& x, int axes);
+NormRuns group_runs(const char* op, const Tensor& x, index_t groups);
 
 }  // namespace detail
 
@@ -65,6 +85,18 @@ Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor&
 /// Result   in double, rounded once
 /// Source   Zhang, Sennrich 2019
 Tensor rms_norm(const Tensor& x, int axes, const Tensor& weight, double eps);
+
+/// Normalizes each group of channels of a sample by its own mean and variance (divided by the count).
+///
+///     y = (x - mean) / sqrt(variance + eps) · weight[c] + bias[c]
+///
+/// @param x             (N, C, …), rank 2 to max_rank
+/// @param groups        divides C; with C groups it is an instance norm
+/// @param weight, bias  (C), or undefined for 1 and 0
+///
+/// Result   in double, rounded once
+/// Source   Wu, He 2018; Ulyanov, Vedaldi, Lempitsky 2016
+Tensor group_norm(const Tensor& x, index_t groups, const Tensor& weight, const Tensor& bias, double eps);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::float_operators
@@ -148,28 +180,40 @@ INTQ_INLINE Tensor batch_norm(const Tensor& x, std::span<const double> mean, std
 
 namespace detail {
 
-/// y = (x - m) / sqrt(mean((x - m)²) + eps) · weight + bias over each run, where m is the mean, or 0 if not centered.
-///
-/// @param op  the operator, for messages
-INTQ_INLINE Tensor normalize_runs(const char* op, const Tensor& x, int axes, const Tensor& weight, const Tensor& bias,
-                                  double eps, bool is_centered) {
+INTQ_INLINE NormRuns last_axes_runs(const char* op, const Tensor& x, int axes) {
     if (axes < 1 || axes > x.rank())
         throw Error(std::string(op) + ": the input " + to_string(x.shape()) + " does not have " + std::to_string(axes) +
                     " axes to normalize");
     const index_t run = extent_product(x.shape(), x.rank() - axes, x.rank());
+    return {run, run, 1};
+}
+
+INTQ_INLINE NormRuns group_runs(const char* op, const Tensor& x, index_t groups) {
+    if (x.rank() < 2 || groups < 1 || x.extent(1) < 1 || x.extent(1) % groups != 0)
+        throw Error(std::string(op) + ": the channels of the input " + to_string(x.shape()) +
+                    " are not a multiple of " + std::to_string(groups) + " groups");
+    const index_t inner = inner_size(x);
+    return {x.extent(1) / groups * inner, x.extent(1), inner};
+}
+
+/// y = (x - m) / sqrt(mean((x - m)²) + eps) · weight + bias over each run, where m is the mean, or 0 if not centered.
+///
+/// @param op  the operator, for messages
+INTQ_INLINE Tensor normalize_runs(const char* op, const Tensor& x, const NormRuns& runs, const Tensor& weight,
+                                  const Tensor& bias, double eps, bool is_centered) {
     for (const Tensor* tensor : {&weight, &bias})
-        if (tensor->defined() && tensor->size() != run)
-            throw Error(
-                std::string(op) + (is_centered ? ": weight and bias have the shape " : ": the weight has the shape ") +
-                to_string(tensor->shape()) + ", which is not the shape of the last axes of " + to_string(x.shape()));
+        if (tensor->defined() && tensor->size() != runs.weights)
+            throw Error(std::string(op) + (tensor == &weight ? ": the weight" : ": the bias") + " has the shape " +
+                        to_string(tensor->shape()) + ", expected " + std::to_string(runs.weights) +
+                        " elements for an input of " + to_string(x.shape()));
     x.expect_dtype("flat", DType::float32);
     if (is_of_shapes(x, weight, bias)) return Tensor::of_shape(x.shape());
     const Tensor input = x.contiguous();
     Tensor y = Tensor::empty(x.shape());
     const auto from = input.flat<float>();
     const auto to = y.flat<float>();
-    const auto length = static_cast<std::size_t>(run);
-    const auto count = static_cast<double>(run);
+    const auto length = static_cast<std::size_t>(runs.length);
+    const auto count = static_cast<double>(runs.length);
     for (std::size_t first = 0; first + length <= from.size() && length > 0; first += length) {
         double mean = 0, variance = 0;
         for (std::size_t i = 0; is_centered && i < length; ++i) mean += static_cast<double>(from[first + i]) / count;
@@ -178,8 +222,9 @@ INTQ_INLINE Tensor normalize_runs(const char* op, const Tensor& x, int axes, con
             variance += distance * distance / count;  // the sum takes a quotient: nothing to contract
         }
         for (std::size_t i = 0; i < length; ++i) {
-            const double gamma = weight.defined() ? static_cast<double>(weight.flat<float>()[i]) : 1.0;
-            const double beta = bias.defined() ? static_cast<double>(bias.flat<float>()[i]) : 0.0;
+            const std::size_t k = runs.weight_of(first + i);
+            const double gamma = weight.defined() ? static_cast<double>(weight.flat<float>()[k]) : 1.0;
+            const double beta = bias.defined() ? static_cast<double>(bias.flat<float>()[k]) : 0.0;
             const double normal = (static_cast<double>(from[first + i]) - mean) / std::sqrt(variance + eps);
             to[first + i] = static_cast<float>(arith::dmul(normal, gamma) + beta);
         }
@@ -190,11 +235,17 @@ INTQ_INLINE Tensor normalize_runs(const char* op, const Tensor& x, int axes, con
 }  // namespace detail
 
 INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps) {
-    return detail::normalize_runs("layer_norm", x, axes, weight, bias, eps, true);
+    return detail::normalize_runs("layer_norm", x, detail::last_axes_runs("layer_norm", x, axes), weight, bias, eps,
+                                  true);
 }
 
 INTQ_INLINE Tensor rms_norm(const Tensor& x, int axes, const Tensor& weight, double eps) {
-    return detail::normalize_runs("rms_norm", x, axes, weight, {}, eps, false);
+    return detail::normalize_runs("rms_norm", x, detail::last_axes_runs("rms_norm", x, axes), weight, {}, eps, false);
+}
+
+INTQ_INLINE Tensor group_norm(const Tensor& x, index_t groups, const Tensor& weight, const Tensor& bias, double eps) {
+    return detail::normalize_runs("group_norm", x, detail::group_runs("group_norm", x, groups), weight, bias, eps,
+                                  true);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// BatchNorm1d, BatchNorm2d and BatchNorm3d, with or without a clamp, LayerNorm and RMSNorm. Layer: nn (docs/design.md
-// section 6).
+// BatchNorm1d, BatchNorm2d and BatchNorm3d, with or without a clamp; LayerNorm, RMSNorm, GroupNorm and InstanceNorm.
+// Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_NORM_HPP
 #define INTQ_NN_LAYERS_NORM_HPP
 
@@ -15,6 +15,7 @@ namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 struct ChannelMoments;
+struct NormRuns;
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::float_operators
@@ -110,40 +111,51 @@ private:
 
 using FusedBatchNorm2d = FusedBatchNorm<BatchNorm2d>;
 
-/// What normalizations over the last axes, which have the shape `normalized_shape`, have in common: a parameter weight
-/// of that shape, which starts as 1.
+/// What normalizations by the moments of a sample have in common. Parameters weight and bias, where there are some, are
+/// for each feature; they start as 1 and 0.
 class RunNorm : public Module {
 public:
-    /// @param type  for messages
-    /// @throws Error naming the type for a shape without elements, and an eps that is negative or not finite
-    RunNorm(const char* type, const Shape& normalized_shape, double eps);
     bool is_leaf() const override { return true; }
-    const Shape& normalized_shape() const noexcept { return normalized_shape_; }
     double eps() const noexcept { return eps_; }
-    /// Whether the mean is subtracted, and a bias added.
-    virtual bool is_centered() const noexcept = 0;
+    /// Whether the mean is subtracted.
+    virtual bool is_centered() const noexcept { return true; }
+    virtual bool has_weight() const noexcept { return true; }
+    virtual bool has_bias() const noexcept { return is_centered(); }
+    /// What is normalized together; throws an Error naming the type for an input that does not fit.
+    virtual float_operators::NormRuns runs_of(const Tensor& x) const = 0;
 
 protected:
-    /// How many axes are normalized; throws an Error naming the type if the input does not end in them.
-    int axes_of(const Tensor& x) const;
+    /// @param type  for messages
+    /// @throws Error naming the type for an eps that is negative or not finite
+    RunNorm(const char* type, double eps);
 
 private:
-    Shape normalized_shape_;
     double eps_;
 };
 
-/// nn::float_operators::layer_norm(). The parameter bias starts as 0.
-class LayerNorm : public Cloneable<LayerNorm, RunNorm> {
+/// Normalizes over the last axes, which have the shape `normalized_shape`.
+class LastAxesNorm : public RunNorm {
+public:
+    /// @throws Error naming the type for a shape without elements
+    LastAxesNorm(const char* type, const Shape& normalized_shape, double eps);
+    const Shape& normalized_shape() const noexcept { return normalized_shape_; }
+    INTQ_INLINE float_operators::NormRuns runs_of(const Tensor& x) const override;
+
+private:
+    Shape normalized_shape_;
+};
+
+/// nn::float_operators::layer_norm()
+class LayerNorm : public Cloneable<LayerNorm, LastAxesNorm> {
 public:
     explicit LayerNorm(const Shape& normalized_shape, double eps = 1e-5);
 
     std::string type_name() const override { return "LayerNorm"; }
-    bool is_centered() const noexcept override { return true; }
     INTQ_INLINE Value forward(Arguments arguments) override;
 };
 
 /// nn::float_operators::rms_norm(). The default of eps is PyTorch's, the distance of 1 from the next float.
-class RMSNorm : public Cloneable<RMSNorm, RunNorm> {
+class RMSNorm : public Cloneable<RMSNorm, LastAxesNorm> {
 public:
     explicit RMSNorm(const Shape& normalized_shape, double eps = 0x1p-23);
 
@@ -151,6 +163,52 @@ public:
     bool is_centered() const noexcept override { return false; }
     INTQ_INLINE Value forward(Arguments arguments) override;
 };
+
+/// nn::float_operators::group_norm() over groups of channels.
+class ChannelsNorm : public RunNorm {
+public:
+    /// @throws Error naming the type for channels that are not a multiple of the groups
+    ChannelsNorm(const char* type, index_t groups, index_t channels, double eps, bool affine);
+    index_t num_groups() const noexcept { return groups_; }
+    index_t num_channels() const noexcept { return channels_; }
+    bool has_weight() const noexcept override { return affine_; }
+    bool has_bias() const noexcept override { return affine_; }
+    virtual bool accepts_rank(int rank) const { return rank >= 2; }
+    INTQ_INLINE float_operators::NormRuns runs_of(const Tensor& x) const override;
+    INTQ_INLINE Value forward(Arguments arguments) override;
+
+private:
+    index_t groups_, channels_;
+    bool affine_;
+};
+
+class GroupNorm : public Cloneable<GroupNorm, ChannelsNorm> {
+public:
+    /// @param affine  whether there are weight and bias
+    GroupNorm(index_t num_groups, index_t num_channels, double eps = 1e-5, bool affine = true);
+
+    std::string type_name() const override { return "GroupNorm"; }
+};
+
+struct InstanceNormOptions {
+    index_t num_features = 1;
+    double eps = 1e-5;
+    bool affine = false;  // whether there are weight and bias
+};
+
+/// A group norm with a group for each channel: InstanceNorm1d, InstanceNorm2d, InstanceNorm3d of (N, C, …). Statistics
+/// of batches are not tracked.
+template <int Rank> class InstanceNorm : public Cloneable<InstanceNorm<Rank>, ChannelsNorm> {
+public:
+    explicit InstanceNorm(const InstanceNormOptions& options)
+        : Cloneable<InstanceNorm<Rank>, ChannelsNorm>("InstanceNorm", options.num_features, options.num_features,
+                                                      options.eps, options.affine) {}
+    std::string type_name() const override { return "InstanceNorm" + std::to_string(Rank) + "d"; }
+    bool accepts_rank(int rank) const override { return rank == Rank + 2; }
+};
+using InstanceNorm1d = InstanceNorm<1>;
+using InstanceNorm2d = InstanceNorm<2>;
+using InstanceNorm3d = InstanceNorm<3>;
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
@@ -242,21 +300,22 @@ INTQ_INLINE std::string fused_norm_name(const std::string& norm, Activation acti
     return "BN" + name_of(Fusion{false, activation}) + norm.substr(norm.size() - 2);
 }
 
-INTQ_INLINE RunNorm::RunNorm(const char* type, const Shape& normalized_shape, double eps)
-    : normalized_shape_(normalized_shape), eps_(eps) {
+INTQ_INLINE RunNorm::RunNorm(const char* type, double eps) : eps_(eps) { detail::check_eps(type, eps); }
+
+INTQ_INLINE LastAxesNorm::LastAxesNorm(const char* type, const Shape& normalized_shape, double eps)
+    : RunNorm(type, eps), normalized_shape_(normalized_shape) {
     if (normalized_shape.rank < 1 || normalized_shape.size() < 1)
         throw Error(std::string(type) + ": the normalized shape " + to_string(normalized_shape) + " has no elements");
-    detail::check_eps(type, eps);
     add_parameter("weight", Tensor::full(normalized_shape, 1.0f));
 }
 
-INTQ_INLINE int RunNorm::axes_of(const Tensor& x) const {
+INTQ_INLINE float_operators::NormRuns LastAxesNorm::runs_of(const Tensor& x) const {
     const int axes = normalized_shape_.rank;
     for (int axis = 1; axis <= axes; ++axis)
         if (axis > x.rank() || x.extent(-axis) != normalized_shape_[axes - axis])
             throw Error(type_name() + ": the input has shape " + to_string(x.shape()) + ", expected " +
                         to_string(normalized_shape_) + " at its end");
-    return axes;
+    return float_operators::detail::last_axes_runs("layer_norm", x, axes);
 }
 
 INTQ_INLINE LayerNorm::LayerNorm(const Shape& normalized_shape, double eps)
@@ -266,15 +325,44 @@ INTQ_INLINE LayerNorm::LayerNorm(const Shape& normalized_shape, double eps)
 
 INTQ_INLINE Value LayerNorm::forward(Arguments arguments) {
     const Tensor& x = arguments.tensor(0);
-    return float_operators::layer_norm(x, axes_of(x), tensor("weight"), tensor("bias"), eps());
+    runs_of(x);
+    return float_operators::layer_norm(x, normalized_shape().rank, tensor("weight"), tensor("bias"), eps());
 }
 
 INTQ_INLINE RMSNorm::RMSNorm(const Shape& normalized_shape, double eps) : Cloneable("RMSNorm", normalized_shape, eps) {}
 
 INTQ_INLINE Value RMSNorm::forward(Arguments arguments) {
     const Tensor& x = arguments.tensor(0);
-    return float_operators::rms_norm(x, axes_of(x), tensor("weight"), eps());
+    runs_of(x);
+    return float_operators::rms_norm(x, normalized_shape().rank, tensor("weight"), eps());
 }
+
+INTQ_INLINE ChannelsNorm::ChannelsNorm(const char* type, index_t groups, index_t channels, double eps, bool affine)
+    : RunNorm(type, eps), groups_(groups), channels_(channels), affine_(affine) {
+    if (groups < 1 || channels < 1 || channels % groups != 0)
+        throw Error(std::string(type) + ": " + std::to_string(channels) + " channels are not a multiple of " +
+                    std::to_string(groups) + " groups");
+    if (!affine) return;
+    add_parameter("weight", Tensor::full(Shape(channels), 1.0f));
+    add_parameter("bias", Tensor::zeros(Shape(channels)));
+}
+
+INTQ_INLINE float_operators::NormRuns ChannelsNorm::runs_of(const Tensor& x) const {
+    if (!accepts_rank(x.rank()) || x.extent(1) != channels_)
+        throw Error(type_name() + ": the input has shape " + to_string(x.shape()) + ", expected " +
+                    std::to_string(channels_) + " channels");
+    return float_operators::detail::group_runs("group_norm", x, groups_);
+}
+
+INTQ_INLINE Value ChannelsNorm::forward(Arguments arguments) {
+    const Tensor& x = arguments.tensor(0);
+    runs_of(x);
+    return float_operators::group_norm(x, groups_, affine_ ? tensor("weight") : Tensor(),
+                                       affine_ ? tensor("bias") : Tensor(), eps());
+}
+
+INTQ_INLINE GroupNorm::GroupNorm(index_t num_groups, index_t num_channels, double eps, bool affine)
+    : Cloneable("GroupNorm", num_groups, num_channels, eps, affine) {}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn

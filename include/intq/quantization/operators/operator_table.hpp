@@ -108,6 +108,8 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::leaky_relu,
         &operators::layer_norm,
         &operators::rms_norm,
+        &operators::group_norm,
+        &operators::instance_norm,
     };
     return rows;
 }

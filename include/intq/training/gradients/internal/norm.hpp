@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of batch, layer and RMS normalization. Layer: training.
+// Gradients of batch, layer, RMS and group normalization. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_INTERNAL_NORM_HPP
 #define INTQ_TRAINING_GRADIENTS_INTERNAL_NORM_HPP
 
@@ -48,21 +48,22 @@ template <class T> void batch_norm_backward(GradientContext& context) {
 
 /// With the mean m and variance v of a run, n = (x - m) / sqrt(v + eps), and g = dy · weight:
 ///
-///     dweight = sum over runs of dy · n,   dbias = sum over runs of dy
+///     dweight = sum of dy · n,   dbias = sum of dy,   of the elements that share them
 ///     dx = (g - mean(g) - n · mean(g · n)) / sqrt(v + eps)
 ///
 /// Without centering, m and mean(g) are 0, and there is no bias.
 ///
-/// Source   Ba, Kiros, Hinton 2016; Zhang, Sennrich 2019
+/// Source   Ba, Kiros, Hinton 2016; Zhang, Sennrich 2019; Wu, He 2018
 template <class T> void run_norm_backward(GradientContext& context) {
     auto& norm = context.module_as<nn::RunNorm>();
     const bool is_centered = norm.is_centered();
     const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
-    const Tensor weight = norm.tensor("weight");
-    const auto length = static_cast<std::size_t>(weight.size());
+    const nn::float_operators::NormRuns runs = norm.runs_of(x);
+    const Tensor weight = norm.has_weight() ? norm.tensor("weight") : Tensor();
+    const auto length = static_cast<std::size_t>(runs.length), weights = static_cast<std::size_t>(runs.weights);
     const auto count = static_cast<double>(length);
     Tensor dx = Tensor::empty(x.shape(), dtype_of<T>);
-    std::vector<double> dweight(length), dbias(length), normal(length), scaled(length);
+    std::vector<double> dweight(weights), dbias(weights), normal(length), scaled(length);
     for (std::size_t first = 0; first < x.flat<T>().size(); first += length) {
         const auto from = x.flat<T>().subspan(first, length), gradient = dy.flat<T>().subspan(first, length);
         double mean = 0, variance = 0, sum = 0, product = 0;
@@ -71,19 +72,21 @@ template <class T> void run_norm_backward(GradientContext& context) {
         const double inverse = 1.0 / std::sqrt(variance + norm.eps());
         for (std::size_t i = 0; i < length; ++i) {
             const auto d = static_cast<double>(gradient[i]);
+            const std::size_t k = runs.weight_of(first + i);
             normal[i] = (static_cast<double>(from[i]) - mean) * inverse;
-            scaled[i] = d * static_cast<double>(weight.flat<T>()[i]);
+            scaled[i] = d * (weight.defined() ? static_cast<double>(weight.flat<T>()[k]) : 1.0);
             sum += is_centered ? scaled[i] : 0.0;
             product += scaled[i] * normal[i];
-            dweight[i] += d * normal[i];
-            dbias[i] += d;
+            dweight[k] += d * normal[i];
+            dbias[k] += d;
         }
         for (std::size_t i = 0; i < length; ++i)
             dx.flat<T>()[first + i] = static_cast<T>((scaled[i] - sum / count - normal[i] * product / count) * inverse);
     }
     context.add_input(0, dx);
+    if (!norm.has_weight()) return;
     context.add_parameter(weight, Tensor::from(weight.shape(), std::vector<T>(dweight.begin(), dweight.end())));
-    if (!is_centered) return;
+    if (!norm.has_bias()) return;
     context.add_parameter(norm.tensor("bias"),
                           Tensor::from(weight.shape(), std::vector<T>(dbias.begin(), dbias.end())));
 }

@@ -24,7 +24,8 @@ void conv_transpose3d(NodeExport& node);
 /// Gemm on (N, C); MatMul, and an Add for the bias, on other ranks.
 void linear(NodeExport& node);
 void batch_norm(NodeExport& node);
-void run_norm(NodeExport& node);
+void last_axes_norm(NodeExport& node);
+void channels_norm(NodeExport& node);
 
 /// The attributes of a window.
 std::vector<Attribute> window_attributes(const Window2d& window, bool is_line);
@@ -235,8 +236,8 @@ INTQ_INLINE void batch_norm(NodeExport& node) {
     node.set_result(activate(node, write_norm(node, "", node.value(0), norm), norm.activation()));
 }
 
-INTQ_INLINE void run_norm(NodeExport& node) {
-    const auto& norm = node.module<nn::RunNorm>();
+INTQ_INLINE void last_axes_norm(NodeExport& node) {
+    const auto& norm = node.module<nn::LastAxesNorm>();
     const char* const op_type = norm.is_centered() ? "LayerNormalization" : "RMSNormalization";
     node.need(norm.is_centered() ? 17 : 23, op_type);
     node.name();
@@ -245,6 +246,22 @@ INTQ_INLINE void run_norm(NodeExport& node) {
     node.set_result(node.add(op_type, std::move(inputs),
                              {integer_attribute("axis", -norm.normalized_shape().rank),
                               number_attribute("epsilon", static_cast<float>(norm.eps()))}));
+}
+
+/// GroupNormalization, or InstanceNormalization, which ONNX has for images of at least one axis.
+INTQ_INLINE void channels_norm(NodeExport& node) {
+    const auto& norm = node.module<nn::ChannelsNorm>();
+    const bool is_instance = dynamic_cast<const nn::GroupNorm*>(&norm) == nullptr;
+    if (!is_instance) node.need(21, "GroupNormalization");
+    node.name();
+    const Tensor one = Tensor::full(Shape(norm.num_channels()), 1.0f), zero = Tensor::zeros(Shape(norm.num_channels()));
+    std::vector<std::string> inputs{node.value(0),
+                                    node.parameter("weight", norm.has_weight() ? norm.tensor("weight") : one),
+                                    node.parameter("bias", norm.has_bias() ? norm.tensor("bias") : zero)};
+    std::vector<Attribute> attributes{number_attribute("epsilon", static_cast<float>(norm.eps()))};
+    if (!is_instance) attributes.push_back(integer_attribute("num_groups", norm.num_groups()));
+    node.set_result(node.add(is_instance ? "InstanceNormalization" : "GroupNormalization", std::move(inputs),
+                             std::move(attributes)));
 }
 
 }  // namespace INTQ_HOSTED_ABI

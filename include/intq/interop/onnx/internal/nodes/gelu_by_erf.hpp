@@ -29,9 +29,8 @@ std::map<const Node*, Node> gelus_by_erf(const Graph& graph);
 #    include <optional>
 #    include <string>
 #    include <utility>
-#    include <variant>
 
-#    include "intq/core/dtype.hpp"
+#    include "intq/interop/onnx/internal/nodes/constants_of.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -41,10 +40,9 @@ namespace detail {
 /// Reads the nodes once, in their order.
 class GeluSearch {
 public:
-    explicit GeluSearch(const Graph& graph) {
-        for (const FileTensor& tensor : graph.initializers) add_number(tensor.name, tensor);
+    explicit GeluSearch(const Graph& graph) : constants_(graph) {
         for (const Node& node : graph.nodes)
-            if (node.domain.empty() || node.domain == "ai.onnx") add(node);
+            if (is_of_onnx(node)) add(node);
     }
 
     std::map<const Node*, Node> take() { return std::move(found_); }
@@ -57,8 +55,7 @@ private:
     };
 
     void add(const Node& node) {
-        if (node.outputs.size() != 1) return;
-        if (node.op_type == "Constant") return add_constant(node);
+        if (node.outputs.size() != 1 || constants_.add(node)) return;
         if (node.op_type == "Erf" && node.inputs.size() == 1) {
             if (const auto x = divided_.find(node.inputs[0]); x != divided_.end()) erfs_[node.outputs[0]] = x->second;
             return;
@@ -68,37 +65,21 @@ private:
         if (node.op_type == "Mul" || node.op_type == "Div") add_product(node);
     }
 
-    void add_constant(const Node& node) {
-        for (const Attribute& attribute : node.attributes) {
-            if (const auto* tensor = std::get_if<FileTensor>(&attribute.value); tensor && attribute.name == "value")
-                add_number(node.outputs[0], *tensor);
-            if (const auto* number = std::get_if<float>(&attribute.value); number && attribute.name == "value_float")
-                numbers_[node.outputs[0]] = static_cast<double>(*number);
-        }
-    }
-
-    // A constant of a rank above 1 could add axes to the result.
-    void add_number(const std::string& name, const FileTensor& tensor) {
-        if (tensor.dtype == DType::float32 && tensor.dims.size() < 2 && tensor.size() == 1)
-            numbers_[name] = static_cast<double>(tensor.as<float>()[0]);
-    }
-
     /// The value and the factor of a product or quotient with a number.
     std::optional<std::pair<std::string, double>> scaled(const Node& node) const {
         for (const std::size_t c : {1u, 0u}) {
-            const auto number = numbers_.find(node.inputs[c]);
-            if (number == numbers_.end()) continue;
-            if (node.op_type == "Mul") return std::pair(node.inputs[1 - c], number->second);
-            if (c == 1 && number->second != 0.0) return std::pair(node.inputs[0], 1.0 / number->second);
+            const std::optional<double> number = constants_.number(node.inputs[c]);
+            if (!number) continue;
+            if (node.op_type == "Mul") return std::pair(node.inputs[1 - c], *number);
+            if (c == 1 && *number != 0.0) return std::pair(node.inputs[0], 1.0 / *number);
         }
         return std::nullopt;
     }
 
     void add_sum(const Node& node) {
         for (const std::size_t c : {1u, 0u}) {
-            const auto one = numbers_.find(node.inputs[c]);
             const auto erf = erfs_.find(node.inputs[1 - c]);
-            if (one != numbers_.end() && one->second == 1.0 && erf != erfs_.end())
+            if (erf != erfs_.end() && constants_.number(node.inputs[c]) == 1.0)
                 products_[node.outputs[0]] = {.x = erf->second, .has_erf = true};
         }
     }
@@ -138,7 +119,7 @@ private:
                          .position = node.position};
     }
 
-    std::map<std::string, double> numbers_;              // constants of one element
+    ConstantsOf constants_;
     std::map<std::string, std::string> divided_, erfs_;  // x of x / √2, and of Erf(x / √2)
     std::map<std::string, Product> products_;
     std::map<const Node*, Node> found_;

@@ -16,6 +16,8 @@ inline namespace INTQ_HOSTED_ABI {
 void batch_normalization(NodeImport& node);
 void layer_normalization(NodeImport& node);
 void rms_normalization(NodeImport& node);
+void group_normalization(NodeImport& node);
+void instance_normalization(NodeImport& node);
 
 /// BatchNorm1d on rows and lines, BatchNorm3d on volumes, and BatchNorm2d on images and on values of unknown rank.
 std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options);
@@ -96,10 +98,14 @@ INTQ_INLINE Shape normalized_shape(NodeImport& node, const FileTensor& scale) {
     return shape;
 }
 
-/// A module of a type derived from nn::RunNorm, with its weight.
-template <class Norm> std::shared_ptr<Norm> make_run_norm(NodeImport& node) {
+INTQ_INLINE void expect_float_stash(NodeImport& node) {
     if (const std::int64_t type = node.integer("stash_type", 1); type != 1)
         throw Error("stash_type " + std::to_string(type) + " is not supported; expected 1, float32");
+}
+
+/// A module of a type derived from nn::LastAxesNorm, with its weight.
+template <class Norm> std::shared_ptr<Norm> make_last_axes_norm(NodeImport& node) {
+    expect_float_stash(node);
     const FileTensor& scale = node.float_constant(1, "scale");
     const Shape shape = normalized_shape(node, scale);
     const auto module = std::make_shared<Norm>(shape, static_cast<double>(node.number("epsilon", 1e-5f)));
@@ -110,7 +116,7 @@ template <class Norm> std::shared_ptr<Norm> make_run_norm(NodeImport& node) {
 INTQ_INLINE void layer_normalization(NodeImport& node) {
     node.expect_inputs(2, 3);
     graph::Node& x = node.value(0);
-    const auto module = make_run_norm<nn::LayerNorm>(node);
+    const auto module = make_last_axes_norm<nn::LayerNorm>(node);
     if (node.has_input(2)) {
         const FileTensor &scale = node.float_constant(1, "scale"), &bias = node.float_constant(2, "bias");
         if (bias.dims != scale.dims)
@@ -124,7 +130,47 @@ INTQ_INLINE void layer_normalization(NodeImport& node) {
 INTQ_INLINE void rms_normalization(NodeImport& node) {
     node.expect_inputs(2, 2);
     graph::Node& x = node.value(0);
-    node.call_module(make_run_norm<nn::RMSNorm>(node), {x}, node.dims(0));
+    node.call_module(make_last_axes_norm<nn::RMSNorm>(node), {x}, node.dims(0));
+}
+
+/// Calls a module whose weight and bias are inputs 1 and 2.
+INTQ_INLINE void call_channels_norm(NodeImport& node, const std::shared_ptr<nn::ChannelsNorm>& module) {
+    const index_t channels = module->num_channels();
+    if (const Dims& dims = node.dims(0); dims && dims->size() > 1 && (*dims)[1] >= 0 && (*dims)[1] != channels)
+        throw Error("the input has shape " + describe_shape(*dims) + ", expected " + std::to_string(channels) +
+                    " channels");
+    constexpr std::array names{"scale", "bias"}, parameters{"weight", "bias"};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const FileTensor& values = node.float_constant(i + 1, 1, names[i]);
+        if (values.size() != channels)
+            throw Error(std::string("the ") + names[i] + " has " + std::to_string(values.size()) +
+                        " elements, expected " + std::to_string(channels));
+        module->tensor(parameters[i]) = to_tensor(values, Shape(channels));
+    }
+    node.call_module(module, {node.value(0)}, node.dims(0));
+}
+
+INTQ_INLINE void group_normalization(NodeImport& node) {
+    node.expect_inputs(3, 3);
+    expect_float_stash(node);
+    const auto groups = static_cast<index_t>(node.integer("num_groups", 0));
+    const index_t channels = node.float_constant(1, 1, "scale").size();
+    call_channels_norm(
+        node, std::make_shared<nn::GroupNorm>(groups, channels, static_cast<double>(node.number("epsilon", 1e-5f))));
+}
+
+INTQ_INLINE void instance_normalization(NodeImport& node) {
+    node.expect_inputs(3, 3);
+    const nn::InstanceNormOptions options{.num_features = node.float_constant(1, 1, "scale").size(),
+                                          .eps = static_cast<double>(node.number("epsilon", 1e-5f)),
+                                          .affine = true};
+    const Dims& dims = node.dims(0);
+    if (!dims || dims->size() < 3 || dims->size() > 5)
+        throw Error(dims ? "the input has shape " + describe_shape(*dims) + ", expected rank 3 to 5"
+                         : std::string("the rank of the input is not known"));
+    if (dims->size() == 3) return call_channels_norm(node, std::make_shared<nn::InstanceNorm1d>(options));
+    if (dims->size() == 4) return call_channels_norm(node, std::make_shared<nn::InstanceNorm2d>(options));
+    call_channels_norm(node, std::make_shared<nn::InstanceNorm3d>(options));
 }
 
 }  // namespace INTQ_HOSTED_ABI

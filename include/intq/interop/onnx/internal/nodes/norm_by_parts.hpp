@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+//
+// Layer norm and RMS norm as exporters write them where ONNX has no operator for it, below opsets 17 and 23. Layer:
+// interop.
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_NORM_BY_PARTS_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_NODES_NORM_BY_PARTS_HPP
+
+#include <map>
+
+#include "intq/interop/onnx/read/model.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+/// The LayerNormalizations and RMSNormalizations of a graph, by the last node of each. Its other nodes stay where
+/// another node reads them.
+///
+///     (x - ReduceMean(x)) / Sqrt(ReduceMean((x - ReduceMean(x))²) + eps) · weight + bias
+///     x / Sqrt(ReduceMean(x²) + eps) · weight
+///
+/// The means are over the last axes, which are counted from the end, and are kept; weight and bias are constants with
+/// the extents of those axes. Operands may be exchanged. A square is a Pow by 2 or a product, a quotient may be the
+/// product with the Reciprocal or with the quotient of 1. Without a weight it is none.
+std::map<const Node*, Node> norms_by_parts(const Graph& graph);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_nodes)
+
+#    include <cstddef>
+#    include <cstdint>
+#    include <optional>
+#    include <string>
+#    include <utility>
+#    include <variant>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/interop/onnx/internal/nodes/constants_of.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Reads the nodes once, in their order.
+class NormSearch {
+public:
+    explicit NormSearch(const Graph& graph) : constants_(graph) {
+        for (const Node& node : graph.nodes)
+            if (is_of_onnx(node) && node.outputs.size() == 1 && !constants_.add(node)) add(node);
+    }
+
+    std::map<const Node*, Node> take() { return std::move(found_); }
+
+private:
+    /// What a value is, of the last `axes` axes of x, or of x less its mean over them.
+    struct Part {
+        std::string x;
+        std::size_t axes = 0;
+        bool is_centered = false;
+        double epsilon = 0;
+        std::string weight{};
+    };
+    using Parts = std::map<std::string, Part>;
+
+    void add(const Node& node) {
+        const std::string& op = node.op_type;
+        if (op == "ReduceMean") return add_mean(node);
+        if (op == "Sqrt" || op == "Reciprocal") {
+            if (node.inputs.size() == 1)
+                pass(op == "Sqrt" ? shifted_ : roots_, op == "Sqrt" ? roots_ : inverses_, node);
+            return;
+        }
+        if (node.inputs.size() != 2) return;
+        if (op == "Sub") return add_difference(node);
+        if (op == "Pow" && constants_.number(node.inputs[1]) == 2.0) squares_[node.outputs[0]] = node.inputs[0];
+        if (op == "Div") return add_quotient(node);
+        if (op == "Mul") return add_product(node);
+        if (op == "Add") return add_sum(node);
+    }
+
+    static const Part* find(const Parts& parts, const std::string& value) {
+        const auto found = parts.find(value);
+        return found == parts.end() ? nullptr : &found->second;
+    }
+
+    /// What was known of the node's only input is known of its output.
+    static void pass(const Parts& from, Parts& to, const Node& node) {
+        if (const Part* const part = find(from, node.inputs[0])) to[node.outputs[0]] = *part;
+    }
+
+    /// How many of the last axes a ReduceMean that keeps its axes is over; 0 for another one.
+    std::size_t last_axes(const Node& node) const {
+        std::vector<std::int64_t> axes;
+        for (const Attribute& attribute : node.attributes) {
+            const auto* const list = std::get_if<std::vector<std::int64_t>>(&attribute.value);
+            if (list != nullptr && attribute.name == "axes") axes = *list;
+            const auto* const number = std::get_if<std::int64_t>(&attribute.value);
+            if (number != nullptr && attribute.name == "keepdims" && *number == 0) return 0;
+        }
+        if (node.inputs.size() == 2) {
+            const FileTensor* const list = constants_.tensor(node.inputs[1]);
+            if (list == nullptr || list->dtype != DType::int64 || list->dims.size() != 1) return 0;
+            const auto values = list->as<std::int64_t>();
+            axes.assign(values.begin(), values.end());
+        }
+        const auto count = static_cast<std::int64_t>(axes.size());
+        std::vector<bool> is_there(axes.size());
+        for (const std::int64_t axis : axes) {
+            if (axis >= 0 || axis < -count || is_there[static_cast<std::size_t>(axis + count)]) return 0;
+            is_there[static_cast<std::size_t>(axis + count)] = true;
+        }
+        return axes.size();
+    }
+
+    void add_mean(const Node& node) {
+        const std::size_t axes = node.inputs.empty() ? 0 : last_axes(node);
+        if (axes == 0) return;
+        means_[node.outputs[0]] = {.x = node.inputs[0], .axes = axes};
+        const auto square = squares_.find(node.inputs[0]);
+        if (square == squares_.end()) return;
+        const Part* const difference = find(differences_, square->second);
+        if (difference == nullptr)
+            variances_[node.outputs[0]] = {.x = square->second, .axes = axes};
+        else if (difference->axes == axes)
+            variances_[node.outputs[0]] = *difference;
+    }
+
+    void add_difference(const Node& node) {
+        const Part* const mean = find(means_, node.inputs[1]);
+        if (mean != nullptr && mean->x == node.inputs[0])
+            differences_[node.outputs[0]] = {.x = mean->x, .axes = mean->axes, .is_centered = true};
+    }
+
+    /// The value over the root of its own square's mean.
+    void add_normal(const Node& node, const std::string& value, const Part& root) {
+        const Part* const difference = find(differences_, value);
+        const bool fits = root.is_centered
+                              ? difference != nullptr && difference->x == root.x && difference->axes == root.axes
+                              : value == root.x;
+        if (fits) normals_[node.outputs[0]] = root;
+    }
+
+    void add_quotient(const Node& node) {
+        const Part* const root = find(roots_, node.inputs[1]);
+        if (root == nullptr) return;
+        add_normal(node, node.inputs[0], *root);
+        if (constants_.number(node.inputs[0]) == 1.0) inverses_[node.outputs[0]] = *root;
+    }
+
+    void add_product(const Node& node) {
+        if (node.inputs[0] == node.inputs[1]) squares_[node.outputs[0]] = node.inputs[0];
+        for (const std::size_t c : {0u, 1u}) {
+            const std::string &one = node.inputs[c], &other = node.inputs[1 - c];
+            if (const Part* const inverse = find(inverses_, other)) add_normal(node, one, *inverse);
+            const Part* const normal = find(normals_, one);
+            if (normal == nullptr || !is_of_axes(constants_.tensor(other), normal->axes)) continue;
+            Part weighted = *normal;
+            weighted.weight = other;
+            weighted_[node.outputs[0]] = weighted;
+            add_norm(node, weighted, "");
+        }
+    }
+
+    void add_sum(const Node& node) {
+        for (const std::size_t c : {0u, 1u}) {
+            const std::string &one = node.inputs[c], &other = node.inputs[1 - c];
+            if (const Part* const variance = find(variances_, one); variance && constants_.number(other)) {
+                Part shifted = *variance;
+                shifted.epsilon = *constants_.number(other);
+                shifted_[node.outputs[0]] = shifted;
+            }
+            const Part* const weighted = find(weighted_, one);
+            if (weighted == nullptr || !weighted->is_centered) continue;
+            const FileTensor *const weight = constants_.tensor(weighted->weight), *const bias =
+                                                                                      constants_.tensor(other);
+            if (bias != nullptr && bias->dtype == DType::float32 && bias->dims == weight->dims)
+                add_norm(node, *weighted, other);
+        }
+    }
+
+    static bool is_of_axes(const FileTensor* weight, std::size_t axes) {
+        return weight != nullptr && weight->dtype == DType::float32 && weight->dims.size() == axes;
+    }
+
+    void add_norm(const Node& node, const Part& part, const std::string& bias) {
+        Node norm{.op_type = part.is_centered ? "LayerNormalization" : "RMSNormalization",
+                  .name = node.name,
+                  .domain = {},
+                  .inputs = {part.x, part.weight},
+                  .outputs = node.outputs,
+                  .attributes = {{"axis", -static_cast<std::int64_t>(part.axes)},
+                                 {"epsilon", static_cast<float>(part.epsilon)}},
+                  .position = node.position};
+        if (!bias.empty()) norm.inputs.push_back(bias);
+        found_[&node] = std::move(norm);
+    }
+
+    ConstantsOf constants_;
+    std::map<std::string, std::string> squares_;  // what is squared
+    Parts means_, differences_;                   // of x, and x less it
+    Parts variances_, shifted_, roots_, inverses_;
+    Parts normals_, weighted_;
+    std::map<const Node*, Node> found_;
+};
+
+}  // namespace detail
+
+INTQ_INLINE std::map<const Node*, Node> norms_by_parts(const Graph& graph) { return detail::NormSearch(graph).take(); }
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+#endif  // INTQ_DEFINES(interop_onnx_nodes)
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_NODES_NORM_BY_PARTS_HPP
