@@ -326,9 +326,9 @@ Outcome run_layer_norm(const KernelTable& table, Draw draw) {
                   groups = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 40),
                   channels = groups * count, size = samples * pixels * channels;
     const arith::CodesOf x = d.codes(draw, draw_scale(draw)), y = d.codes(draw, draw_scale(draw));
-    const auto norm =
-        arith::make_layer_norm(table.policy(), x, y, d.clamp(draw, y), pixels * count,
-                               static_cast<double>(draw.real(0.0f, 0.01f)), {static_cast<int>(draw.between(-10, 10))});
+    const auto norm = arith::make_layer_norm(table.policy(), x, y, d.clamp(draw, y), pixels * count,
+                                             static_cast<double>(draw.real(0.0f, 0.01f)),
+                                             {static_cast<int>(draw.between(-10, 10))}, !draw.one_in(4));
     if (row == nullptr || !norm) return {};
     std::vector<std::int32_t> weight, bias;
     for (index_t i = 0; i < channels; ++i) {

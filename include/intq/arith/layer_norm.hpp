@@ -17,7 +17,8 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// The most elements of one mean: with int16 codes n·Σd² has 62 bits, and a normalized element is at most 2^8.
+/// The most elements of one mean: with int16 codes n times the sum of their squared distances is at most 2^62, and a
+/// normalized element at most 2^8. is_in_range() says what an RMS norm takes.
 inline constexpr index_t layer_norm_most_elements = 65536;
 
 /// Fractional bits of a normalized element.
@@ -65,7 +66,7 @@ inline constexpr std::array<std::uint16_t, 96> inverse_roots = [] {
 ///
 /// @pre m >= 2^30
 ///
-/// Result   in (2^30, 2^31], less than 2^-27 of it off
+/// Result   in (2^30, 2^31], less than 2^-29 of it off
 /// Source   Newton's iteration for 1/√a
 constexpr std::uint32_t inverse_root(std::uint32_t m) noexcept {
     std::uint64_t r = std::uint64_t{detail::inverse_roots[(m >> 25) - 32]} << 15;
@@ -82,16 +83,20 @@ constexpr std::uint32_t inverse_root(std::uint32_t m) noexcept {
 ///
 /// With S = Σx, d_k/√V is element k less the mean, by the standard deviation; with S = 0, by the root mean square.
 ///
-/// Result   a normalized element is less than 2^-20 off, and 2^-26 of it
+/// Result   a normalized element is less than 2^-20 off
 class Deviation {
 public:
     /// @param count    n, from 1 to layer_norm_most_elements
     /// @param sum      S, of the codes less the zero point: Σx or 0
     /// @param squares  Σx²
     /// @param epsilon  from 1 to 2^62 - 1
+    /// @pre   is_in_range()
     constexpr Deviation(index_t count, std::int64_t sum, std::int64_t squares, std::int64_t epsilon) noexcept
         : count_(count), sum_(sum) {
-        auto v = static_cast<std::uint64_t>(count * squares - sum * sum + epsilon);
+        // Products may wrap; the difference is in range.
+        const auto s = static_cast<std::uint64_t>(sum);
+        std::uint64_t v = static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(squares) - s * s +
+                          static_cast<std::uint64_t>(epsilon);
         while (v < std::uint64_t{1} << 62) v <<= 2, ++half_;
         root_ = inverse_root(static_cast<std::uint32_t>(v >> 32));
     }
@@ -142,11 +147,21 @@ constexpr std::int32_t code_of_power(float value, int exponent) noexcept {
     return static_cast<std::int32_t>(round_half_up(static_cast<double>(value) / power_of_two(exponent)));
 }
 
-/// Checks parameters from anywhere.
+/// Whether means of `count` elements stay in range: not more than layer_norm_most_elements, and without centering no
+/// more than 2^31 by the largest distance of a code from the zero point.
+constexpr bool is_in_range(bool is_centered, std::int32_t zero_point, DType input, index_t count) noexcept {
+    if (count < 1 || count > layer_norm_most_elements) return false;
+    const std::int64_t above = highest_code(input) - zero_point, below = zero_point - lowest_code(input);
+    return is_centered || count * (above > below ? above : below) <= std::int64_t{1} << 31;
+}
+
+/// Checks parameters from anywhere for means of `count` elements.
 constexpr Status check_layer_norm_params(const PolicyRecord& policy, const LayerNormParams& params, DType input,
-                                         DType output) noexcept {
+                                         DType output, index_t count) noexcept {
     constexpr OpKind op = OpKind::layer_norm;
     if (const Status status = check_zero_point(policy, params.zero_point, input, op); !status) return status;
+    if (!is_in_range(params.is_centered, params.zero_point, input, count))
+        return {StatusCode::value_out_of_range, op, Field::kernel, count, layer_norm_most_elements};
     if (const Status status = check_output_codes(policy, params.codes, output, op); !status) return status;
     if (params.epsilon < 1 || params.epsilon >= std::int64_t{1} << 62)
         return {StatusCode::corrupt, op, Field::storage, params.epsilon, 1};
@@ -158,8 +173,8 @@ constexpr Status check_layer_norm_params(const PolicyRecord& policy, const Layer
 ///
 /// @param eps          as of the float operator: finite, not negative
 /// @param is_centered  of a layer norm; not of an RMS norm
-/// @return the errors of check_codes() and check_result(); value_out_of_range of kernel for n outside 1 …
-///         layer_norm_most_elements, and of storage for an eps that is negative, not finite or, in codes, 2^62 or more;
+/// @return the errors of check_codes() and check_result(); value_out_of_range of kernel for an n that is_in_range()
+///         denies, and of storage for an eps that is negative, not finite or, in codes, 2^62 or more;
 ///         the errors of make_requantize_words()
 constexpr Result<LayerNormParams> make_layer_norm(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
                                                   const OutputCodes& codes, index_t count, double eps,
@@ -167,7 +182,7 @@ constexpr Result<LayerNormParams> make_layer_norm(const PolicyRecord& policy, co
     constexpr OpKind op = OpKind::layer_norm;
     if (const Status status = check_codes(policy, in, op, Field::input); !status) return status;
     if (const Status status = check_result(policy, out, codes, op); !status) return status;
-    if (count < 1 || count > layer_norm_most_elements)
+    if (!is_in_range(is_centered, in.zero_point, in.dtype, count))
         return Status{StatusCode::value_out_of_range, op, Field::kernel, count,
                       count < 1 ? 1 : layer_norm_most_elements};
     LayerNormParams params;

@@ -389,6 +389,12 @@ TEST_CASE("A layer norm or RMS norm in parts is one, and what is not stays in pa
     whole = layer_norm({-1}, 2.0f, {6});
     whole.nodes[6] = node("Div", {"x", "r"}, {"n"});  // the deviation of another value
     CHECK(found(whole).empty());
+    for (const float eps : {-0.5f, std::numeric_limits<float>::infinity()}) {
+        whole = layer_norm({-1}, 2.0f, {6});
+        whole.initializers[1] = number("eps", eps);
+        CHECK(found(whole).empty());
+    }
+    CHECK(found(layer_norm({-1}, 2.0f, {1})).empty());  // a factor of all axes
     // A bias of other extents stays an add.
     whole = layer_norm({-1}, 2.0f, {6});
     whole.initializers[3] = tensor("v", {1}, {3.0f});

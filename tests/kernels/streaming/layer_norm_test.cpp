@@ -45,8 +45,11 @@ Problem draw(std::mt19937& random, DType dtype, const arith::PolicyRecord& polic
     p.dtype = dtype;
     p.rows = 1 + static_cast<index_t>(random() % 3);
     p.count = round % 40 == 0 ? 3000 : 1 + static_cast<index_t>(random() % 70);
-    const bool has_zero_points = policy.zero_points && dtype == DType::int8;
-    const auto zero_point = [&] { return has_zero_points ? static_cast<std::int32_t>(random() % 256) - 128 : 0; };
+    const auto codes = static_cast<std::uint32_t>(highest_code(dtype) - lowest_code(dtype) + 1);
+    const auto zero_point = [&] {
+        if (!policy.zero_points) return 0;
+        return static_cast<std::int32_t>(static_cast<std::int64_t>(random() % codes) + lowest_code(dtype));
+    };
     const float step = dtype == DType::int8 ? 1.0f : 1.0f / 256.0f;
     p.in = {step * std::ldexp(1.0f, static_cast<int>(random() % 12) - 9), zero_point(), dtype};
     p.out = {step * (round % 3 == 0 ? 0.05f : 0.02f), zero_point(), dtype};

@@ -494,6 +494,16 @@ TEST_CASE("The checks of operators on views say what does not fit") {
     CHECK(is(norm(bias, -1.0, of_norm).status(), range, OpKind::layer_norm, Field::storage, 0, 0));
     CHECK(is(kernels::check_layer_norm<Target>(x, *norm(bias, 1e-5, of_norm), x), range, OpKind::layer_norm,
              Field::axis, 4, 4));
+    const auto of_elements = [](std::int32_t zero_point, index_t count, bool is_centered) {
+        return arith::make_layer_norm(Target::policy, {1e-4f, zero_point, DType::int16}, {1e-4f, 0, DType::int16},
+                                      {0, INT16_MIN, INT16_MAX}, count, 1e-5, {0}, is_centered)
+            .status();
+    };
+    CHECK(of_elements(0, 65536, false).ok());
+    CHECK(of_elements(INT16_MIN, 65536, true).ok());
+    CHECK(of_elements(INT16_MIN, 32768, false).ok());
+    CHECK(is(of_elements(INT16_MIN, 32769, false), range, OpKind::layer_norm, Field::kernel, 32769, 65536));
+    CHECK(is(of_elements(0, 65537, true), range, OpKind::layer_norm, Field::kernel, 65537, 65536));
     const auto tables = *kernels::make_softmax<Target>(codes);
     static std::int16_t wide[4096];
     const ImageView<std::int16_t> shares(wide, {1, 2, 4, 4}), fewer(wide, {1, 2, 4, 3});

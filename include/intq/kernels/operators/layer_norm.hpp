@@ -27,8 +27,6 @@ template <> inline constexpr ParamKind param_kind<LayerNormStepParams> = ParamKi
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-namespace detail {
-
 /// Whether the last `count` elements of a tensor in memory are all of some of its axes.
 inline bool are_last_axes(const ArenaTensor& tensor, index_t count) noexcept {
     if (tensor.layout != Layout::row_major) return tensor.shape.rank >= 2 && tensor.shape[1] == count;
@@ -37,6 +35,8 @@ inline bool are_last_axes(const ArenaTensor& tensor, index_t count) noexcept {
         if ((elements *= tensor.shape[axis]) == count) return true;
     return false;
 }
+
+namespace detail {
 
 /// Whether the channels of an image are the groups of a mean over its pixels, of which there are not too many.
 inline bool are_groups(const ArenaTensor& tensor, const LayerNormStepParams& step) noexcept {
@@ -90,9 +90,10 @@ inline Status check_layer_norm(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
     if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     if (!has_layer_norm(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
-    if (!(step.over_pixels ? detail::are_groups(call.y(), step) : detail::are_last_axes(call.y(), step.count)))
+    if (!(step.over_pixels ? detail::are_groups(call.y(), step) : are_last_axes(call.y(), step.count)))
         return corrupt(call.op, Field::axis, step.count, call.y().elements_per_image());
-    return arith::check_layer_norm_params(call.table.policy(), step.norm, x, y);
+    const index_t elements = step.over_pixels ? call.y().elements_per_image() / step.groups : step.count;
+    return arith::check_layer_norm_params(call.table.policy(), step.norm, x, y, elements);
 }
 
 inline void run_layer_norm(const OperatorCall& call) INTQ_NOEXCEPT {

@@ -18,7 +18,7 @@ inline namespace INTQ_ABI {
 /// y = requantize(weighted(normalized(x))), by the formulas of arith/layer_norm.hpp
 ///
 /// @tparam Policy  requantize policy for sums of 32 bits
-/// @pre 1 <= pixels·count <= arith::layer_norm_most_elements; check_layer_norm_params() is ok; weight within ±2^30,
+/// @pre check_layer_norm_params() is ok for pixels·count elements; weight within ±2^30,
 ///      bias within ±2^29; y may be x, and must not overlap it otherwise
 ///
 /// Result   exact

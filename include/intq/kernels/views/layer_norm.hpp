@@ -35,9 +35,10 @@ namespace detail {
 
 /// @param bias  as long as weight, or empty for 0
 template <class TargetType>
-constexpr Result<LayerNormNumbers> make_run_norm(const arith::CodesOf& in, const arith::CodesOf& out,
-                                                 std::span<const float> weight, std::span<const float> bias, double eps,
-                                                 bool is_centered, std::span<std::int32_t> memory) noexcept {
+constexpr Result<LayerNormNumbers> make_norm_numbers(const arith::CodesOf& in, const arith::CodesOf& out,
+                                                     std::span<const float> weight, std::span<const float> bias,
+                                                     double eps, bool is_centered,
+                                                     std::span<std::int32_t> memory) noexcept {
     constexpr OpKind op = OpKind::layer_norm;
     const auto count = static_cast<index_t>(weight.size());
     if (!bias.empty() && bias.size() != weight.size())
@@ -82,7 +83,7 @@ requires arith::Target<TargetType>
 constexpr Result<LayerNormNumbers> make_layer_norm(const arith::CodesOf& in, const arith::CodesOf& out,
                                                    std::span<const float> weight, std::span<const float> bias,
                                                    double eps, std::span<std::int32_t> memory) noexcept {
-    return detail::make_run_norm<TargetType>(in, out, weight, bias, eps, true, memory);
+    return detail::make_norm_numbers<TargetType>(in, out, weight, bias, eps, true, memory);
 }
 
 /// The same for an RMS norm, which has no bias: layer_norm() then divides by the root mean square.
@@ -91,7 +92,7 @@ requires arith::Target<TargetType>
 constexpr Result<LayerNormNumbers> make_rms_norm(const arith::CodesOf& in, const arith::CodesOf& out,
                                                  std::span<const float> weight, double eps,
                                                  std::span<std::int32_t> memory) noexcept {
-    return detail::make_run_norm<TargetType>(in, out, weight, {}, eps, false, memory);
+    return detail::make_norm_numbers<TargetType>(in, out, weight, {}, eps, false, memory);
 }
 
 /// @return ok; shape_mismatch of output, with the first extents that differ; value_out_of_range of axis if the features
@@ -107,7 +108,7 @@ constexpr Status check_layer_norm(const X& x, const LayerNormNumbers& numbers, c
         return {StatusCode::value_out_of_range, op, Field::axis, count, x.extent(X::rank - 1)};
     if (numbers.bias.size() != numbers.weight.size())
         return {StatusCode::shape_mismatch, op, Field::bias, static_cast<index_t>(numbers.bias.size()), count};
-    return arith::check_layer_norm_params(TargetType::policy, numbers.params, dtype, dtype);
+    return arith::check_layer_norm_params(TargetType::policy, numbers.params, dtype, dtype, count);
 }
 
 /// Normalizes the features of each place: the last axes of row_major views, the channels of channels_last ones.

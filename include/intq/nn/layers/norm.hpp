@@ -196,8 +196,8 @@ struct InstanceNormOptions {
     bool affine = false;  // whether there are weight and bias
 };
 
-/// A group norm with a group for each channel: InstanceNorm1d, InstanceNorm2d, InstanceNorm3d of (N, C, …). Statistics
-/// of batches are not tracked.
+/// A group norm with a group for each channel: InstanceNorm1d, InstanceNorm2d, InstanceNorm3d of (N, C, …), not of a
+/// sample alone. Statistics of batches are not tracked.
 template <int Rank> class InstanceNorm : public Cloneable<InstanceNorm<Rank>, ChannelsNorm> {
 public:
     explicit InstanceNorm(const InstanceNormOptions& options)
@@ -348,7 +348,10 @@ INTQ_INLINE ChannelsNorm::ChannelsNorm(const char* type, index_t groups, index_t
 }
 
 INTQ_INLINE float_operators::NormRuns ChannelsNorm::runs_of(const Tensor& x) const {
-    if (!accepts_rank(x.rank()) || x.extent(1) != channels_)
+    if (!accepts_rank(x.rank()))
+        throw Error(type_name() + ": the input has shape " + to_string(x.shape()) +
+                    ", which is not of samples with channels and the axes of this layer");
+    if (x.extent(1) != channels_)
         throw Error(type_name() + ": the input has shape " + to_string(x.shape()) + ", expected " +
                     std::to_string(channels_) + " channels");
     return float_operators::detail::group_runs("group_norm", x, groups_);

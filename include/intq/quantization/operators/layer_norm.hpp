@@ -75,6 +75,8 @@ INTQ_INLINE std::int32_t add_layer_norm(program::ProgramBuilder& builder, std::i
     step.over_pixels = norm.groups > 0;
     if (step.over_pixels) step.groups = norm.groups;
     step.count = static_cast<index_t>(weight.size()) / step.groups;
+    if (!step.over_pixels && !kernels::are_last_axes(in, step.count))
+        throw Error(layer.name, "a norm over the samples has no integer form");
     const index_t elements = step.over_pixels ? in.elements_per_image() / step.groups : step.count;
     step.norm = program::made_or_throw(
         arith::make_layer_norm(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),

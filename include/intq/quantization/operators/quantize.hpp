@@ -110,7 +110,7 @@ INTQ_INLINE void DequantizeStep::add_reference(ReferenceBuilder& reference, cons
 }
 
 INTQ_INLINE void RequantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
-    l.set(node, add_on_grid(l.builder(), l.input(node), l.qparams(node), {}, Lowering::layer(node)));
+    l.set_elements(node, add_on_grid(l.builder(), l.elements(node), l.qparams(node), {}, Lowering::layer(node)));
 }
 
 INTQ_INLINE void RequantizeStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {

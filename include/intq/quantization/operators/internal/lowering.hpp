@@ -73,7 +73,7 @@ public:
     /// Sets the tensor of the program that is a node's output, by rows: row_major, as linear layers read and write
     /// tensors of rank 3 and more. A change of layout is written only for other readers.
     void set_rows(const QuantizedNode& node, std::int32_t tensor) { rows_[node.output] = {tensor, layer(node)}; }
-    /// Whether a tensor of the model was made by rows.
+    /// Whether a tensor of the model is there by rows.
     bool is_by_rows(int index) const { return rows_.count(index) != 0; }
     /// The program's tensor for input i of a node that computes each element from those at its place: by rows where
     /// all of its inputs are there by rows, so that nothing moves.

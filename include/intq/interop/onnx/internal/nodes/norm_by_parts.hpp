@@ -19,8 +19,8 @@ inline namespace INTQ_HOSTED_ABI {
 ///     x / Sqrt(ReduceMean(x²) + eps) · weight
 ///
 /// The means are over the last axes, which are counted from the end, and are kept; weight and bias are constants with
-/// the extents of those axes. Operands may be exchanged. A square is a Pow by 2 or a product, a quotient may be the
-/// product with the Reciprocal or with the quotient of 1. Without a weight it is none.
+/// the extents of those axes, none of which is 1. Operands may be exchanged. A square is a Pow by 2 or a product, a
+/// quotient may be the product with the Reciprocal or with the quotient of 1. Without a weight it is none.
 std::map<const Node*, Node> norms_by_parts(const Graph& graph);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -29,6 +29,8 @@ std::map<const Node*, Node> norms_by_parts(const Graph& graph);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_nodes)
 
+#    include <algorithm>
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 #    include <optional>
@@ -168,9 +170,10 @@ private:
     void add_sum(const Node& node) {
         for (const std::size_t c : {0u, 1u}) {
             const std::string &one = node.inputs[c], &other = node.inputs[1 - c];
-            if (const Part* const variance = find(variances_, one); variance && constants_.number(other)) {
+            const std::optional<double> epsilon = constants_.number(other);
+            if (const Part* const variance = find(variances_, one); variance && epsilon && is_epsilon(*epsilon)) {
                 Part shifted = *variance;
-                shifted.epsilon = *constants_.number(other);
+                shifted.epsilon = *epsilon;
                 shifted_[node.outputs[0]] = shifted;
             }
             const Part* const weighted = find(weighted_, one);
@@ -182,8 +185,12 @@ private:
         }
     }
 
+    static bool is_epsilon(double value) { return value >= 0.0 && std::isfinite(value); }
+
+    /// A weight of one element is a factor of all axes.
     static bool is_of_axes(const FileTensor* weight, std::size_t axes) {
-        return weight != nullptr && weight->dtype == DType::float32 && weight->dims.size() == axes;
+        if (weight == nullptr || weight->dtype != DType::float32 || weight->dims.size() != axes) return false;
+        return std::none_of(weight->dims.begin(), weight->dims.end(), [](index_t extent) { return extent == 1; });
     }
 
     void add_norm(const Node& node, const Part& part, const std::string& bias) {
