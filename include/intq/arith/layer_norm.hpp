@@ -21,9 +21,6 @@ inline namespace INTQ_CORE_ABI {
 /// normalized element at most 2^8. is_in_range() says what an RMS norm takes.
 inline constexpr index_t layer_norm_most_elements = 65536;
 
-/// Fractional bits of a normalized element.
-inline constexpr int normalized_bits = 22;
-
 /// The parameters of a layer norm, or of an RMS norm, beside its weights.
 struct LayerNormParams {
     bool is_centered = true;      // whether the mean is subtracted; an RMS norm does not

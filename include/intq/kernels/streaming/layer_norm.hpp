@@ -18,8 +18,8 @@ inline namespace INTQ_ABI {
 /// y = requantize(weighted(normalized(x))), by the formulas of arith/layer_norm.hpp
 ///
 /// @tparam Policy  requantize policy for sums of 32 bits
-/// @pre check_layer_norm_params() is ok for pixels·count elements; weight within ±2^30,
-///      bias within ±2^29; y may be x, and must not overlap it otherwise
+/// @pre check_layer_norm_params() is ok for pixels·count elements; weight within ±2^30, bias within ±2^29; y may be x,
+///      and must not overlap it otherwise
 ///
 /// Result   exact
 /// Memory   no scratch
@@ -36,8 +36,8 @@ template <class Policy, class X, class Y> void layer_norm_codes(const LayerNormC
         const index_t first = sample * call.pixels * step + group * call.count;
         const X* x = static_cast<const X*>(call.x) + first;
         Y* y = static_cast<Y*>(call.y) + first;
-        const std::int32_t *const weight = call.weight + group * call.count, *const bias =
-                                                                                 call.bias + group * call.count;
+        const std::int32_t* const weight = call.weight + group * call.count;
+        const std::int32_t* const bias = call.bias + group * call.count;
         std::int64_t sum = 0, squares = 0;
         for (index_t pixel = 0; pixel < call.pixels; ++pixel)
             for (index_t k = 0; k < call.count; ++k) {

@@ -92,7 +92,6 @@ class LayerNormStep : public FloatBackedStep {
 public:
     LayerNormStep(FloatCall call, LayerNormWeights norm) : FloatBackedStep(std::move(call)), norm_(std::move(norm)) {}
     OpKind kind() const noexcept override { return OpKind::layer_norm; }
-    const LayerNormWeights& norm() const noexcept { return norm_; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
         const program::LayerName layer = Lowering::layer(node);
         const bool is_vector = l.quantized().input(node, 0).shape.rank < 3;
