@@ -101,7 +101,8 @@ TEST_CASE("an element-wise operator takes the place of an operand that nothing r
     int in_place = 0, operators = 0;
     for (std::size_t i = 0; i < planned.program.instructions.size(); ++i) {
         const runtime::Instruction& instruction = planned.program.instructions[i];
-        const bool may = kernels::find_operator(instruction.op)->may_run_in_place;
+        const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
+        const bool may = row.runs_in_place != nullptr && row.runs_in_place(instruction.params);
         const auto output = static_cast<std::size_t>(instruction.output);
         bool shares = false, may_share = false;
         for (const std::int32_t operand : planned.program.operands_of(instruction)) {

@@ -28,8 +28,9 @@ struct ProgramLifetimes {
 /// Lifetimes of a program whose offsets need not be known, but for those of inputs that a caller gives: they take no
 /// bytes.
 ///
-/// An element-wise operator writes its output over an operand of the same size that nothing reads afterwards. The
-/// scratch, which all instructions share, lives from the first to the last one that needs it.
+/// An operator that can (ProgramOperator::runs_in_place) writes its output over an operand of the same size that
+/// nothing reads afterwards. The scratch, which all instructions share, lives from the first to the last one that needs
+/// it.
 ProgramLifetimes lifetimes_of(const runtime::Program& program, const kernels::KernelTable& table);
 
 /// Places the edges; returns the bytes of the arena. The scratch has one offset for all instructions: it is an edge of
@@ -93,7 +94,9 @@ INTQ_INLINE std::int32_t place_of_output(const runtime::Program& program, const 
                                          std::size_t at) {
     const runtime::Instruction& instruction = program.instructions[at];
     const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
-    if (row == nullptr || !row->may_run_in_place || instruction.rows > 0) return instruction.output;
+    if (row == nullptr || row->runs_in_place == nullptr || instruction.rows > 0 ||
+        !row->runs_in_place(instruction.params))
+        return instruction.output;
     for (const std::int32_t operand : program.operands_of(instruction)) {
         const runtime::Lifetime& life = lives.tensors[static_cast<std::size_t>(operand)];
         if (program.tensor(operand).is_given() || program.tensor(operand).holds_sums()) continue;

@@ -99,7 +99,8 @@ inline Status check_alive(const Program& program, const kernels::KernelTable& ta
 inline Status check_own_ranges(const Program& program, const kernels::KernelTable& table,
                                const Instruction& instruction) noexcept {
     const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
-    const bool may_run_in_place = row != nullptr && row->may_run_in_place;
+    const bool runs_in_place =
+        row != nullptr && row->runs_in_place != nullptr && row->runs_in_place(instruction.params);
     const ArenaRange output = range_of(program, instruction.output);
     const ArenaRange workspace = workspace_of(program, table, instruction);
     if (workspace.overlaps(output))
@@ -109,7 +110,7 @@ inline Status check_own_ranges(const Program& program, const kernels::KernelTabl
         if (workspace.overlaps(range)) return {StatusCode::corrupt, instruction.op, Field::workspace, operand, 0};
         // An operand that is broadcast is read after its place in the output was written. It has fewer bytes than the
         // output, except that sums took.
-        const bool in_place = may_run_in_place && range.first == output.first && range.last == output.last &&
+        const bool in_place = runs_in_place && range.first == output.first && range.last == output.last &&
                               !program.tensor(operand).holds_sums();
         if (output.overlaps(range) && !in_place)
             return {StatusCode::corrupt, instruction.op, Field::arena, operand, instruction.output};

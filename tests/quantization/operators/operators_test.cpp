@@ -315,6 +315,33 @@ TEST_CASE("Linear layers on rows run beside convolutions, adds and each other, n
     });
 }
 
+namespace {
+
+/// A model without layers that change a layout: on every target it is near its reference and as simulated.
+///
+/// @return how often an instruction of these kinds is in the program of each target, which is the same for all
+int count_in_programs(const nn::Module& model, const intq::Tensor& x, std::initializer_list<OpKind> kinds) {
+    CHECK(compare_with_reference(model, x, DType::int8, 20.0) == 7);
+    CHECK(compare_with_reference(model, x, DType::int16, 50.0) == 6);
+    int counted = -1;
+    for_each_target([&](const kernels::KernelTable& table) {
+        INFO(table.policy().name << " on " << intq::to_string(x.shape()));
+        const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table.policy());
+        calibrate(*prepared, x, 2);
+        ExactSimulation simulation(*prepared, table, 4);
+        const LoweredModel lowered = lower(convert_fx(*prepared), table, 4);
+        CHECK(test::largest_difference(simulation.run(std::span(&x, 1))[0], lowered.run(x)) == 0.0);
+        int count = 0;
+        for (const auto& instruction : lowered.program().program().instructions)
+            count += static_cast<int>(std::count(kinds.begin(), kinds.end(), instruction.op));
+        CHECK((counted == -1 || counted == count));
+        counted = count;
+    });
+    return counted;
+}
+
+}  // namespace
+
 TEST_CASE("What computes element by element between linear layers on rows moves no codes") {
     const auto model = stubbed({{"in", test::make_linear(6, 5, 2)},
                                 {"deep", test::make_linear(5, 5, 3)},
@@ -325,24 +352,44 @@ TEST_CASE("What computes element by element between linear layers on rows moves 
                                    const nn::Value gated = nn::relu(sum * nn::sigmoid(sum));
                                    return m.call("head", nn::clamp(gated - in, -1.5, 1.0));
                                });
-    for (const Shape& shape : {Shape(4, 7, 6), Shape(4, 3, 7, 6)}) {
-        const intq::Tensor x = test::random_tensor(shape, 9);
-        CHECK(compare_with_reference(*model, x, DType::int8, 20.0) == 7);
-        CHECK(compare_with_reference(*model, x, DType::int16, 50.0) == 6);
-        for_each_target([&](const kernels::KernelTable& table) {
-            INFO(table.policy().name << " on " << intq::to_string(shape));
-            const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), table.policy());
-            calibrate(*prepared, x, 2);
-            ExactSimulation simulation(*prepared, table, 4);
-            const LoweredModel lowered = lower(convert_fx(*prepared), table, 4);
-            CHECK(test::largest_difference(simulation.run(std::span(&x, 1))[0], lowered.run(x)) == 0.0);
-            const auto& instructions = lowered.program().program().instructions;
-            const auto moves = std::count_if(instructions.begin(), instructions.end(), [](const auto& instruction) {
-                return instruction.op == OpKind::layout_change;
-            });
-            CHECK(moves == 1);  // of the input
-        });
-    }
+    for (const Shape& shape : {Shape(4, 7, 6), Shape(4, 3, 7, 6)})
+        CHECK(count_in_programs(*model, test::random_tensor(shape, 9), {OpKind::layout_change}) == 1);  // of the input
+}
+
+TEST_CASE("The channels of an image are features of rows, and back, where they lie") {
+    const auto model = stubbed({{"in", test::make_conv(3, 6, 3, 1)},
+                                {"norm", std::make_shared<nn::LayerNorm>(Shape(6))},
+                                {"up", test::make_linear(6, 8, 2)},
+                                {"down", test::make_linear(8, 6, 3)},
+                                {"out", test::make_conv(6, 4, 3, 5)}},
+                               [](test::LambdaModel& m, nn::Arguments a) {
+                                   const nn::Value image = m.call("in", a[0]);
+                                   const nn::Value rows = m.call("norm", nn::permute(image, {0, 2, 3, 1}));
+                                   const nn::Value deep = m.call("down", nn::gelu(m.call("up", rows)));
+                                   return m.call("out", nn::permute(deep, {0, 3, 1, 2}) + image);
+                               });
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
+    // bernoulli2 has no layer norm.
+    const auto without_norm = stubbed({{"in", test::make_conv(3, 6, 3, 1)},
+                                       {"up", test::make_linear(6, 8, 2)},
+                                       {"down", test::make_linear(8, 6, 3)},
+                                       {"out", test::make_conv(6, 4, 3, 5)}},
+                                      [](test::LambdaModel& m, nn::Arguments a) {
+                                          const nn::Value image = m.call("in", a[0]);
+                                          const nn::Value rows = m.call("up", nn::permute(image, {0, 2, 3, 1}));
+                                          const nn::Value deep = m.call("down", nn::gelu(rows));
+                                          return m.call("out", nn::permute(deep, {0, 3, 1, 2}) + image);
+                                      });
+    CHECK(count_in_programs(*without_norm, x, {OpKind::layout_change, OpKind::permute}) == 0);
+    for_each_target([&](const kernels::KernelTable& table) {
+        if (std::string_view(table.policy().name) == "bernoulli2") return;
+        INFO(table.policy().name);
+        const LoweredModel lowered = lower(convert(*model, table.policy(), x, DType::int8), table, 4);
+        std::map<OpKind, int> kinds;
+        for (const auto& instruction : lowered.program().program().instructions) ++kinds[instruction.op];
+        CHECK(kinds[OpKind::layout_change] + kinds[OpKind::permute] == 0);
+        CHECK(kinds[OpKind::reshape] == 2);  // to rows, where the image is used again, and back in its place
+    });
 }
 
 namespace {

@@ -216,7 +216,7 @@ inline std::int64_t lowest_code_of_clamp(const OperatorCall& call) noexcept {
 constexpr ProgramOperator sum_operator(OpKind op) noexcept {
     return {.op = op,
             .operands = 2,
-            .may_run_in_place = true,
+            .runs_in_place = &detail::always_in_place,
             .takes_rows = true,
             .codes = op == OpKind::sub ? CodesFollow::corners : CodesFollow::ends,
             .channels = ChannelsFollow::each,
@@ -231,7 +231,7 @@ inline constexpr ProgramOperator add_operator = sum_operator(OpKind::add);
 inline constexpr ProgramOperator sub_operator = sum_operator(OpKind::sub);
 inline constexpr ProgramOperator mul_operator{.op = OpKind::mul,
                                               .operands = 2,
-                                              .may_run_in_place = true,
+                                              .runs_in_place = &detail::always_in_place,
                                               .takes_rows = true,
                                               .codes = CodesFollow::corners,
                                               .channels = ChannelsFollow::each,
@@ -242,7 +242,7 @@ inline constexpr ProgramOperator mul_operator{.op = OpKind::mul,
                                               .runs_by_rows = &detail::always_by_rows,
                                               .params = param_struct<arith::MulParams>};
 inline constexpr ProgramOperator relu_operator{.op = OpKind::relu,
-                                               .may_run_in_place = true,
+                                               .runs_in_place = &detail::always_in_place,
                                                .takes_rows = true,
                                                .codes = CodesFollow::each_code,
                                                .channels = ChannelsFollow::each,

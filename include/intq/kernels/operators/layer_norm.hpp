@@ -120,7 +120,7 @@ inline bool layer_norm_runs_by_rows(const OperatorCall& call) noexcept {
 }
 
 inline constexpr ProgramOperator layer_norm_operator{.op = OpKind::layer_norm,
-                                                     .may_run_in_place = true,
+                                                     .runs_in_place = &detail::always_in_place,
                                                      .takes_rows = true,
                                                      .check = &check_layer_norm,
                                                      .run = &run_layer_norm,

@@ -43,7 +43,12 @@ inline Status check_move(const OperatorCall& call) noexcept {
     return kernels::check_move(call.params_as<MoveParams>(), x.elements_per_image(), y.elements_per_image(), call.op);
 }
 
+inline bool is_copy_in_place(const InstructionParams& params) noexcept {
+    return is_copy(*static_cast<const MoveParams*>(params.data));
+}
+
 inline void run_move(const OperatorCall& call) INTQ_NOEXCEPT {
+    if (call.band == nullptr && call.x_data() == call.y_data()) return;  // a copy in its place
     const DType dtype = call.x().dtype;
     const auto& row = detail::find_row(call.table.move, [&](const MoveRow& r) { return r.dtype == dtype; });
     const auto run = [&](const MoveParams& move) INTQ_NOEXCEPT {
@@ -120,6 +125,7 @@ inline RowRange rows_of_pad(const OperatorCall& call, index_t, RowRange rows) no
 
 constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noexcept {
     return {.op = op,
+            .runs_in_place = any_layout ? &is_copy_in_place : nullptr,
             .reads_nchw = any_layout,
             .writes_rows = any_layout,
             .codes = CodesFollow::ends,

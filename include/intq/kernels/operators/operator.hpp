@@ -165,11 +165,13 @@ struct ProgramOperator {
     std::int32_t operands = 1;           // at least
     bool takes_more = false;             // operands beyond that
     bool has_params_by_operand = false;  // one struct for each operand
-    bool may_run_in_place = false;       // element by element: the output may take the place of an operand of its size
-    bool reads_nchw = false;             // takes row_major images
-    bool reads_given = false;            // its operand may lie where a caller has it, at any address of its type
-    bool takes_rows = false;             // all operands and the output are row_major, or none of them
-    bool writes_rows = false;            // its output may be row_major
+    /// Whether the output of an instruction with these parameters, which the check accepts, may take the place of an
+    /// operand of its size: it computes element by element, or moves none. Null: of no instruction.
+    bool (*runs_in_place)(const InstructionParams&) noexcept = nullptr;
+    bool reads_nchw = false;   // takes row_major images
+    bool reads_given = false;  // its operand may lie where a caller has it, at any address of its type
+    bool takes_rows = false;   // all operands and the output are row_major, or none of them
+    bool writes_rows = false;  // its output may be row_major
     CodesFollow codes = CodesFollow::range;
     ChannelsFollow channels = ChannelsFollow::none;
     Status (*check)(const OperatorCall&) noexcept = nullptr;
@@ -243,6 +245,9 @@ template <auto Rows> bool has_dtype(const KernelTable& table, const OperatorType
            has_any(table.*Rows, [&](const auto& row) { return row.dtype == types.input; });
 }
 inline bool needs_no_kernel(const KernelTable&, const OperatorTypes&) noexcept { return true; }
+
+/// runs_in_place() of an operator that computes each element from those at its place.
+inline bool always_in_place(const InstructionParams&) noexcept { return true; }
 
 /// runs_by_rows() of an operator that computes an element from those at its place, or that its operand repeats.
 inline bool always_by_rows(const OperatorCall&) noexcept { return true; }

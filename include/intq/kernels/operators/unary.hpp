@@ -71,7 +71,7 @@ inline void run_look_up(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline constexpr ProgramOperator lookup_table_operator{.op = OpKind::lookup_table,
-                                                       .may_run_in_place = true,
+                                                       .runs_in_place = &detail::always_in_place,
                                                        .takes_rows = true,
                                                        .codes = CodesFollow::each_code,
                                                        .channels = ChannelsFollow::each,

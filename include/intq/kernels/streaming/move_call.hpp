@@ -73,6 +73,17 @@ constexpr Status check_move(const MoveParams& move, index_t in, index_t out, OpK
     return {};
 }
 
+/// Whether the first elements of an image are the output, in their order.
+constexpr bool is_copy(const MoveParams& move) noexcept {
+    if (move.offset != 0) return false;
+    index_t dense = 1;
+    for (int axis = move.rank - 1; axis >= 0; --axis) {
+        if (move.extents[axis] > 1 && move.steps[axis] != dense) return false;
+        dense *= move.extents[axis];
+    }
+    return true;
+}
+
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 

@@ -57,16 +57,6 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Whether a move copies an image as it lies.
-INTQ_INLINE bool is_copy(const kernels::MoveParams& move, index_t elements) {
-    index_t dense = 1;
-    for (int axis = move.rank; axis-- > 0;) {
-        if (move.extents[axis] > 1 && move.steps[axis] != dense) return false;
-        dense *= move.extents[axis];
-    }
-    return move.offset == 0 && dense == elements;
-}
-
 /// Accumulators have no channels here: they stay, with their scales.
 INTQ_INLINE kernels::ChannelsFollow of_layer(const kernels::PackedConv2d& packed, const runtime::ProgramTensor& x,
                                              const runtime::ProgramTensor& y) {
@@ -118,7 +108,8 @@ INTQ_INLINE kernels::ChannelsFollow channels_follow(const runtime::Program& prog
             return x.layout == y.layout && x.shape.rank <= 4 ? flattened : none;
         case copied:
             return x.layout == Layout::channels_last && channels_of(y) % channels_of(x) == 0 &&
-                           detail::is_copy(instruction.params_as<kernels::MoveParams>(), x.elements_per_image())
+                           kernels::is_copy(instruction.params_as<kernels::MoveParams>()) &&
+                           x.elements_per_image() == y.elements_per_image()
                        ? copied
                        : none;
         case none:

@@ -142,7 +142,8 @@ public:
     OpKind kind() const noexcept override { return OpKind::reshape; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
         if (shape_ == l.quantized().input(node, 0).shape) return l.set(node, l.input(node));
-        if (shape_.rank == 2 && l.quantized().input(node, 0).shape.rank == 4) return l.set_flattened_image(node);
+        if (shape_.rank == 2 && l.quantized().input(node, 0).shape.rank == 4 && !l.lies_by_rows(node.inputs[0]))
+            return l.set_flattened_image(node);
         l.set_changed_view(node, kind(), [&](const MovedView& view) {
             Shape shape = shape_;
             shape[0] = view.shape()[0];
@@ -361,7 +362,8 @@ INTQ_INLINE FlattenStep::FlattenStep(FloatCall call, int start_axis, int end_axi
 
 INTQ_INLINE void FlattenStep::lower(Lowering& l, const QuantizedNode& node) const {
     const Shape& in = l.quantized().input(node, 0).shape;
-    if (start_axis_ == 1 && end_axis_ == in.rank - 1 && in.rank == 4) return l.set_flattened_image(node);
+    if (start_axis_ == 1 && end_axis_ == in.rank - 1 && in.rank == 4 && !l.lies_by_rows(node.inputs[0]))
+        return l.set_flattened_image(node);
     if (start_axis_ == end_axis_) return l.set(node, l.input(node));
     l.set_changed_view(node, OpKind::reshape, [&](const MovedView& view) {
         Shape shape = l.quantized().output(node).shape;

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "intq/core/layout.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/kernels/streaming/move.hpp"
 
@@ -24,8 +25,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// fastest. Element (n, …) of the tensor is element offset + sum of index·step of image n.
 class MovedView {
 public:
-    /// A tensor of a program, not moved: images are channels last.
-    MovedView(std::int32_t source, const Shape& shape);
+    /// A tensor of a program, not moved.
+    MovedView(std::int32_t source, const Shape& shape, Layout layout = Layout::channels_last);
 
     /// The tensor of the program.
     std::int32_t source() const noexcept { return source_; }
@@ -40,9 +41,9 @@ public:
     /// @return empty if an extent would end inside a factor that it does not divide
     std::optional<MovedView> reshaped(const Shape& shape) const;
 
-    /// The move that writes the view as a tensor of a program.
+    /// The move that writes the view as a tensor of a program in a layout.
     /// @return empty for a move of more than max_rank axes
-    std::optional<kernels::MoveParams> move() const;
+    std::optional<kernels::MoveParams> move(Layout layout = Layout::channels_last) const;
 
 private:
     struct Factor {
@@ -73,9 +74,9 @@ private:
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE MovedView::MovedView(std::int32_t source, const Shape& shape)
+INTQ_INLINE MovedView::MovedView(std::int32_t source, const Shape& shape, Layout layout)
     : source_(source), shape_(shape), axes_(static_cast<std::size_t>(shape.rank)) {
-    const auto steps = tensor_detail::strides_of(shape, Layout::channels_last);
+    const auto steps = tensor_detail::strides_of(shape, layout);
     for (std::size_t axis = 1; axis < axes_.size(); ++axis)
         if (const index_t extent = shape[static_cast<int>(axis)]; extent != 1)
             axes_[axis].push_back({extent, steps[axis]});
@@ -150,7 +151,7 @@ INTQ_INLINE std::optional<MovedView> MovedView::reshaped(const Shape& shape) con
     return left.empty() ? std::optional(std::move(result)) : std::nullopt;
 }
 
-INTQ_INLINE std::optional<kernels::MoveParams> MovedView::move() const {
+INTQ_INLINE std::optional<kernels::MoveParams> MovedView::move(Layout layout) const {
     kernels::MoveParams move;
     move.offset = offset_;
     move.steps[0] = 1;
@@ -169,9 +170,10 @@ INTQ_INLINE std::optional<kernels::MoveParams> MovedView::move() const {
         return true;
     };
     // In the order of the output's memory.
-    for (std::size_t axis = 2; axis < axes_.size(); ++axis)
+    const bool is_dense = layout == Layout::row_major;
+    for (std::size_t axis = is_dense ? 1 : 2; axis < axes_.size(); ++axis)
         if (!append(axes_[axis])) return std::nullopt;
-    if (axes_.size() > 1 && !append(axes_[1])) return std::nullopt;
+    if (!is_dense && axes_.size() > 1 && !append(axes_[1])) return std::nullopt;
     move.rank = (std::max)(rank, 1);
     return move;
 }

@@ -99,7 +99,7 @@ INTQ_INLINE void QuantizeStep::add_reference(ReferenceBuilder& reference, const 
 
 INTQ_INLINE void DequantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
     const program::LayerName layer = Lowering::layer(node);
-    if (l.is_by_rows(node.inputs[0]))
+    if (l.lies_by_rows(node.inputs[0]))
         l.set_rows(node, add_dequantize(l.builder(), l.rows(node.inputs[0], layer), layer));
     else
         l.set(node, add_dequantize(l.builder(), l.input(node), layer));

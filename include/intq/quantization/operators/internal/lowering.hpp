@@ -60,7 +60,7 @@ public:
     MovedView view(int index);
     /// Moves them, with the type and scale of the view's source.
     std::int32_t write_view(const MovedView& view, OpKind op, const program::LayerName& layer) {
-        return write({view, op, layer});
+        return write({view, op, layer}, Layout::channels_last);
     }
     /// Makes a node's output codes at other places, which are moved when an operator reads them.
     ///
@@ -73,10 +73,11 @@ public:
     /// Sets the tensor of the program that is a node's output, by rows: row_major, as linear layers read and write
     /// tensors of rank 3 and more. A change of layout is written only for other readers.
     void set_rows(const QuantizedNode& node, std::int32_t tensor) { rows_[node.output] = {tensor, layer(node)}; }
-    /// Whether a tensor of the model is there by rows.
-    bool is_by_rows(int index) const { return rows_.count(index) != 0; }
+    /// Whether the codes of a tensor of the model lie by rows, so far only there: as its own tensor, or as the source
+    /// of its view.
+    bool lies_by_rows(int index) const;
     /// The program's tensor for input i of a node that computes each element from those at its place: by rows where
-    /// all of its inputs are there by rows, so that nothing moves.
+    /// that moves no input, or only views, which are moved anyway.
     std::int32_t elements(const QuantizedNode& node, std::size_t i = 0);
     /// Sets the tensor of the program that is a node's output, in the layout that it has.
     void set_elements(const QuantizedNode& node, std::int32_t tensor);
@@ -107,7 +108,7 @@ private:
         OpKind op;
         program::LayerName layer;
     };
-    std::int32_t write(const Moved& moved);
+    std::int32_t write(const Moved& moved, Layout layout);
     const QuantizedNode* only_reader(int tensor) const;
 
     const QuantizedGraph& quantized_;
@@ -171,8 +172,12 @@ INTQ_INLINE arith::OutputCodes Lowering::output_codes(const QuantizedNode& node,
 
 INTQ_INLINE void Lowering::pass(const QuantizedNode& node) {
     const int input = node.inputs.at(0);
-    if (const auto made = rows_.find(input); made != rows_.end() && tensors_.count(input) == 0)
+    if (tensors_.count(input) != 0)
+        tensors_[node.output] = tensors_.at(input);
+    else if (const auto made = rows_.find(input); made != rows_.end())
         rows_[node.output] = made->second;
+    else if (const auto moved = views_.find(input); moved != views_.end())
+        views_.insert_or_assign(node.output, moved->second);
     else
         tensors_[node.output] = tensor(input);
 }
@@ -211,8 +216,8 @@ INTQ_INLINE MovedView Lowering::view(int index) {
         if (const auto flat = whole.reshaped(Shape(whole.shape()[0], whole.shape().size() / whole.shape()[0])))
             return *flat;
     }
-    const std::int32_t source = tensor(index);
-    return {source, builder_.at(source).shape};
+    const std::int32_t source = output(index);
+    return {source, builder_.at(source).shape, builder_.at(source).layout};
 }
 
 INTQ_INLINE void Lowering::set_view(const QuantizedNode& node, OpKind op, const MovedView& view) {
@@ -221,13 +226,16 @@ INTQ_INLINE void Lowering::set_view(const QuantizedNode& node, OpKind op, const 
     views_.insert_or_assign(node.output, Moved{view, op, layer(node)});
 }
 
-INTQ_INLINE std::int32_t Lowering::write(const Moved& moved) {
+INTQ_INLINE std::int32_t Lowering::write(const Moved& moved, Layout layout) {
     const kernels::ArenaTensor from = builder_.at(moved.view.source());
-    const std::optional<kernels::MoveParams> move = moved.view.move();
+    const std::optional<kernels::MoveParams> move = moved.view.move(layout);
     if (!move) throw Error(moved.layer.name, "its codes come from more places than one instruction moves");
     Shape shape = moved.view.shape();
     shape[0] = from.shape[0];
-    return builder_.push(moved.op, {moved.view.source()}, builder_.tensor(from.dtype, shape, from.qparams, moved.layer),
+    // Of the moves, reshape alone reads and writes tensors by rows.
+    const bool has_rows = from.layout == Layout::row_major || layout == Layout::row_major;
+    return builder_.push(has_rows ? OpKind::reshape : moved.op, {moved.view.source()},
+                         builder_.tensor(from.dtype, shape, from.qparams, moved.layer, layout),
                          builder_.keep_params(*move), moved.layer);
 }
 
@@ -235,7 +243,7 @@ INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op
     const int input = node.inputs.at(0);
     const auto changed = [&](const MovedView& view) {
         std::optional<MovedView> result = change(view);
-        return result && result->move() ? result : std::nullopt;
+        return result && result->move() && result->move(Layout::row_major) ? result : std::nullopt;
     };
     std::optional<MovedView> result = changed(view(input));
     if (!result) {
@@ -247,15 +255,23 @@ INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op
         const auto vector = whole.reshaped(Shape(shape[0], shape.size() / shape[0]));
         program::LayerName between = layer(node);
         between.name += ".vector";
-        if (!result) result = changed(MovedView(write({*vector, op, between}), vector->shape()));
+        if (!result) result = changed(MovedView(write({*vector, op, between}, Layout::channels_last), vector->shape()));
     }
     set_view(node, op, *result);
 }
 
+INTQ_INLINE bool Lowering::lies_by_rows(int index) const {
+    if (tensors_.count(index) != 0) return false;
+    if (rows_.count(index) != 0) return true;
+    const auto moved = views_.find(index);
+    return moved != views_.end() && moved->second.view.shape().rank >= 3 &&
+           builder_.at(moved->second.view.source()).layout == Layout::row_major;
+}
+
 INTQ_INLINE std::int32_t Lowering::elements(const QuantizedNode& node, std::size_t i) {
     const bool by_rows =
-        std::all_of(node.inputs.begin(), node.inputs.end(), [&](int index) { return is_by_rows(index); });
-    return by_rows ? rows_.at(node.inputs.at(i)).tensor : input(node, i);
+        std::all_of(node.inputs.begin(), node.inputs.end(), [&](int index) { return lies_by_rows(index); });
+    return by_rows ? rows(node.inputs.at(i), layer(node)) : input(node, i);
 }
 
 INTQ_INLINE void Lowering::set_elements(const QuantizedNode& node, std::int32_t tensor) {
@@ -267,6 +283,11 @@ INTQ_INLINE void Lowering::set_elements(const QuantizedNode& node, std::int32_t 
 
 INTQ_INLINE std::int32_t Lowering::rows(int index, const program::LayerName& reader) {
     if (const auto known = rows_.find(index); known != rows_.end()) return known->second.tensor;
+    if (const auto moved = views_.find(index); moved != views_.end() && tensors_.count(index) == 0) {
+        const std::int32_t written = write(moved->second, Layout::row_major);
+        rows_[index] = {written, moved->second.layer};
+        return written;
+    }
     const std::int32_t made = builder_.change_layout(tensor(index), Layout::row_major, reader);
     rows_[index] = {made, reader};
     return made;
@@ -274,7 +295,8 @@ INTQ_INLINE std::int32_t Lowering::rows(int index, const program::LayerName& rea
 
 INTQ_INLINE std::int32_t Lowering::tensor(int index) {
     if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
-    if (const auto moved = views_.find(index); moved != views_.end()) return tensors_[index] = write(moved->second);
+    if (const auto moved = views_.find(index); moved != views_.end() && rows_.count(index) == 0)
+        return tensors_[index] = write(moved->second, Layout::channels_last);
     if (const auto made = rows_.find(index); made != rows_.end())
         return tensors_[index] = builder_.change_layout(made->second.tensor, Layout::channels_last, made->second.layer);
     const FlattenedImage& image = images_.at(index);
@@ -287,10 +309,7 @@ INTQ_INLINE std::optional<std::int32_t> Lowering::written(int index) const {
     return std::nullopt;
 }
 
-INTQ_INLINE std::int32_t Lowering::output(int index) {
-    const auto made = rows_.find(index);
-    return tensors_.count(index) == 0 && made != rows_.end() ? made->second.tensor : tensor(index);
-}
+INTQ_INLINE std::int32_t Lowering::output(int index) { return lies_by_rows(index) ? rows(index, {}) : tensor(index); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
