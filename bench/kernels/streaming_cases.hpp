@@ -16,6 +16,7 @@
 #include "intq/arith/fp32.hpp"
 #include "intq/arith/tflite.hpp"
 #include "intq/io/error.hpp"
+#include "intq/kernels/matmul/matmul.hpp"
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
 #include "intq/kernels/streaming/layer_norm.hpp"
@@ -323,6 +324,33 @@ template <class Backend> void add_layer_norm(std::vector<Case>& cases) {
                      }});
 }
 
+/// Of each 64 pixels of 64 channels by those of the other tensor, as attention multiplies queries by keys: 64 products
+/// an element.
+template <class Backend> void add_matmul(std::vector<Case>& cases) {
+    constexpr index_t matrix = channels * channels;
+    const auto params = std::make_shared<arith::MatmulParams>(
+        require(arith::make_matmul(target::fp32::policy, {0.05f, 0, DType::int8}, {0.04f, 0, DType::int8},
+                                   {0.5f, 0, DType::int8}, {0, INT8_MIN, INT8_MAX}, channels)));
+    const auto shape = std::make_shared<kernels::MatmulShape>();
+    *shape = {channels,
+              channels,
+              channels,
+              {{2, {channels, channels}, {channels, 1}, 0}, {2, {channels, channels}, {channels, 1}, 0}}};
+    const auto scratch = std::make_shared<Buffer<std::byte>>(
+        kernels::matmul_workspace_size(*shape, kernels::packing_rules_of<Backend>(nullptr), DType::int8));
+    const kernels::MatmulRow& row = kernels::detail::matmul_rows<target::fp32, Backend>[0];
+    cases.push_back({"matmul/s8s8s8/64x64x64/fp32", 2, 1, [params, shape, scratch, &row](Tensors& t, index_t n) {
+                         row.run({.params = params.get(),
+                                  .shape = shape.get(),
+                                  .x = {t.codes.data(), t.more_codes.data()},
+                                  .image = {matrix, matrix},
+                                  .y = t.out.data(),
+                                  .batch = n / matrix,
+                                  .workspace = scratch->data(),
+                                  .executor = &serial});
+                     }});
+}
+
 template <class Backend> std::vector<Case> cases_of() {
     using bayes = target::bpu<march::bayes>;
     std::vector<Case> cases;
@@ -340,6 +368,7 @@ template <class Backend> std::vector<Case> cases_of() {
     add_moves<Backend>(cases);
     add_softmax<Backend>(cases);
     add_layer_norm<Backend>(cases);
+    add_matmul<Backend>(cases);
     const Window2d two{{2, 2}, {2, 2}, {}, {1, 1}}, three{{3, 3}, {2, 2}, {}, {1, 1}},
         all{{32, 32}, {1, 1}, {}, {1, 1}};
     add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::max_pool2d, two);

@@ -20,6 +20,7 @@
 #include "intq/arith/histogram.hpp"
 #include "intq/arith/layer_norm.hpp"
 #include "intq/arith/learnable.hpp"
+#include "intq/arith/matmul.hpp"
 #include "intq/arith/norm.hpp"
 #include "intq/arith/pool.hpp"
 #include "intq/arith/quantized_multiplier.hpp"
@@ -543,6 +544,45 @@ inline ExampleValues layer_norm(const CallArguments& a) {
     });
 }
 
+/// One element of a product of matrices: a row of a times a column of b.
+inline ExampleValues matmul(const CallArguments& a) {
+    return with_target(a, [&](auto tag) -> ExampleValues {
+        using TargetType = decltype(tag);
+        const DType dtype = dtype_of(a.word("dtype"));
+        const auto x = a.list<std::int32_t>("a"), y = a.list<std::int32_t>("b");
+        const std::int32_t zp_a = a.code("zp_a"), zp_b = a.code("zp_b"), zp_out = a.code("zp_out");
+        const auto made = arith::make_matmul(TargetType::policy, {a.real("s_a"), zp_a, dtype},
+                                             {a.real("s_b"), zp_b, dtype}, {a.real("s_out"), zp_out, dtype},
+                                             codes_of(dtype, zp_out), static_cast<index_t>(x.size()));
+        return values_of(made, [&](const arith::MatmulParams& params) {
+            std::int64_t acc = 0;
+            for (std::size_t k = 0; k < x.size(); ++k)
+                acc += std::int64_t{x[k] - params.zero_point[0]} * (y.at(k) - params.zero_point[1]);
+            const arith::OutputLanes<scalar_lanes> out(params.codes);
+            const auto code = [&](auto sum) {
+                using Policy = arith::RequantizePolicy<TargetType, decltype(sum)>;
+                const auto channel = Policy::template load<scalar_lanes>(params.words.data(), 1);
+                return values(Policy::template apply<scalar_lanes>(sum, channel, out));
+            };
+            return arith::matmul_accumulator_bits(TargetType::policy, dtype) == 64
+                       ? code(acc)
+                       : code(static_cast<std::int32_t>(acc));
+        });
+    });
+}
+
+/// The range of a sum of n products, and the proof that it fits.
+inline ExampleValues matmul_range(const CallArguments& a) {
+    return with_target(a, [&](auto tag) -> ExampleValues {
+        const DType dtype = dtype_of(a.word("dtype"));
+        const std::int32_t zero_point[2] = {a.code("zp_a"), a.code("zp_b")};
+        const Status status = arith::check_matmul_sum(decltype(tag)::policy, dtype, zero_point, a.integer("n"));
+        if (!status) return refusal(status);
+        const SumRange range = arith::matmul_range(dtype, zero_point, a.integer("n"));
+        return values(range.lowest, range.highest);
+    });
+}
+
 /// A linear layer: the rule of the operation.
 inline ExampleValues linear(const CallArguments& a) {
     const DType input = dtype_of(a.word("input")), output = dtype_of(a.word("output"));
@@ -782,6 +822,8 @@ inline const ExampleFunctions& functions() {
         {"sub", {"target s_x s_y s_out x y dtype=int8 zp_x=0 zp_y=0 zp_out=0", INTQ_EXAMPLE(add_or_sub(a, true))}},
         {"add_coefficients", {"target s_x s_y dtype=int8", &add_coefficients}},
         {"mul", {"target s_x s_y s_out x y dtype=int8 zp_x=0 zp_y=0 zp_out=0", &mul}},
+        {"matmul", {"target s_a s_b s_out a b dtype=int8 zp_a=0 zp_b=0 zp_out=0", &matmul}},
+        {"matmul_range", {"target n dtype=int8 zp_a=0 zp_b=0", &matmul_range}},
         {"average", {"target s_in s_out cells codes dtype=int8 zp_in=0 zp_out=0 divisor=kernel_cells", &average}},
         {"average_of_values", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0", &average_of_values}},
         {"mean", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0", &mean}},

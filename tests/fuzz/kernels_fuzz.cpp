@@ -319,6 +319,33 @@ Outcome run_softmax(const KernelTable& table, Draw draw) {
     return z.bytes();
 }
 
+Outcome run_matmul(const KernelTable& table, Draw draw) {
+    const Drawn d(draw, table);
+    const auto* const row = find(table.matmul, [&](const kernels::MatmulRow& r) { return r.dtype == d.dtype; });
+    const index_t rows = draw.between(1, 20), columns = draw.between(1, 70),
+                  inner = draw.between(1, draw.one_in(5) ? 300 : 20), matrices = draw.between(1, 3);
+    const arith::CodesOf x = d.codes(draw, draw_scale(draw)), y = d.codes(draw, draw_scale(draw)),
+                         z = d.codes(draw, draw_scale(draw));
+    const auto params = arith::make_matmul(table.policy(), x, y, z, d.clamp(draw, z), inner);
+    if (row == nullptr || !params) return {};
+    kernels::MatmulShape shape{rows, columns, inner, {}};
+    shape.places[0] = {3, {matrices, rows, inner}, {rows * inner, inner, 1}, 0};
+    shape.places[1] = {3, {matrices, columns, inner}, {columns * inner, 1, columns}, 0};
+    const index_t image[2] = {matrices * rows * inner, matrices * columns * inner};
+    Given a(draw, image[0] * d.element), b(draw, image[1] * d.element);
+    Taken to(draw, matrices * rows * columns * d.element);
+    GuardedBuffer scratch(static_cast<std::size_t>(kernels::matmul_workspace_size(shape, table.packing, d.dtype)));
+    row->run({.params = &*params,
+              .shape = &shape,
+              .x = {a.bytes(), b.bytes()},
+              .image = {image[0], image[1]},
+              .y = to.as<std::byte>(),
+              .batch = 1,
+              .workspace = scratch.as<std::byte>(),
+              .executor = &serial});
+    return to.bytes();
+}
+
 Outcome run_layer_norm(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
     const auto* const row = find(table.layer_norm, [&](const kernels::LayerNormRow& r) { return r.input == d.dtype; });
@@ -508,6 +535,7 @@ constexpr Operator operators[] = {
     {"look_up", &run_look_up},
     {"softmax", &run_softmax},
     {"layer_norm", &run_layer_norm},
+    {"matmul", &run_matmul},
     {"quantize", &run_quantize},
     {"dequantize", &run_dequantize},
     {"move", &run_move},

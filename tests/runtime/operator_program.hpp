@@ -78,6 +78,18 @@ private:
         return push(OpKind::conv2d, {x}, Shape(batch, channels, step.geometry.out.height, step.geometry.out.width),
                     step);
     }
+    /// The codes of a pixel, times a matrix of the second input.
+    std::int32_t matmul(std::int32_t x, const Shape& image) {
+        const arith::CodesOf of = codes.codes_of();
+        const index_t pixels = image.size() / batch / channels;
+        kernels::MatmulStepParams step;
+        step.numbers = value_of(arith::make_matmul(table_.policy(), of, of, of, codes.output_codes(), channels));
+        step.shape = {pixels, channels, channels, {}};
+        step.shape.places[0] = {2, {pixels, channels}, {channels, 1}, 0};
+        step.shape.places[1] = {2, {channels, channels}, {1, channels}, 0};
+        need(kernels::matmul_workspace_size(step.shape, table_.packing, DType::int8));
+        return push(OpKind::matmul, {x, inputs_[1]}, Shape(batch, pixels * channels), step);
+    }
     void need(index_t workspace) { workspace_ = workspace > workspace_ ? workspace : workspace_; }
 
     void build() {
@@ -123,6 +135,7 @@ private:
         for (index_t c = 0; c < channels; ++c) norm_[0][c] = (1 << 29) - static_cast<std::int32_t>(c << 24);
         norm.weight = norm_[0], norm.bias = norm_[1];
         x = push(OpKind::layer_norm, {x}, image, norm);
+        if (!table_.matmul.empty()) x = matmul(x, image);
         kernels::MoveParams move;
         move.rank = 2;
         move.extents[0] = 3, move.extents[1] = 16;

@@ -279,6 +279,30 @@ inline bool run_softmax_rows(const KernelTable& table) {
     return table.softmax.size() == (is_fixed_point ? 3 : 1);
 }
 
+inline bool run_matmul_rows(const KernelTable& table) {
+    alignas(buffer_alignment) static std::byte scratch[4096];
+    constexpr index_t rows = batch * side, columns = side;
+    const kernels::MatmulShape shape{
+        rows, columns, inputs, {{2, {rows, inputs}, {inputs, 1}, 0}, {2, {columns, inputs}, {1, columns}, 0}}};
+    for (const kernels::MatmulRow& row : table.matmul) {
+        const auto params = arith::make_matmul(table.policy(), codes(0.02f, row.dtype), codes(0.03f, row.dtype),
+                                               codes(0.05f, row.dtype), all_codes(row.dtype), inputs);
+        if (!params.ok()) return false;
+        const index_t bytes = kernels::matmul_workspace_size(shape, table.packing, row.dtype);
+        if (bytes > static_cast<index_t>(sizeof scratch)) return false;
+        clear_y();
+        row.run({.params = &*params,
+                 .shape = &shape,
+                 .x = {x_memory, e_memory},
+                 .y = y_memory,
+                 .batch = 1,
+                 .workspace = scratch,
+                 .executor = &serial});
+        if (!y_agrees(row.dtype)) return false;
+    }
+    return table.matmul.size() == 2;
+}
+
 inline bool run_layer_norm_rows(const KernelTable& table) {
     static std::int32_t weight[inputs] = {}, bias[inputs] = {};
     for (index_t i = 0; i < inputs; ++i) weight[i] = 1 << 29;
@@ -554,6 +578,7 @@ inline int run_target(const KernelTable& table) {
     if (!run_move_rows(table)) return 13;
     if (!run_softmax_rows(table)) return 14;
     if (!run_layer_norm_rows(table)) return 15;
+    if (!run_matmul_rows(table)) return 16;
     return 0;
 }
 

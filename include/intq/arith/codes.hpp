@@ -5,6 +5,7 @@
 #ifndef INTQ_ARITH_CODES_HPP
 #define INTQ_ARITH_CODES_HPP
 
+#include "intq/arith/accumulator_bound.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/core/qparams.hpp"
 
@@ -75,6 +76,17 @@ constexpr Status check_result(const PolicyRecord& policy, const CodesOf& out, co
     if (const Status status = check_output_codes(policy, codes, out.dtype, op); !status) return status;
     if (codes.zero_point == out.zero_point) return {};
     return {StatusCode::value_out_of_range, op, Field::zero_point, codes.zero_point, out.zero_point, Field::output};
+}
+
+/// The range of the product of two codes, less their zero points.
+constexpr SumRange product_range(const CodesOf& x, const CodesOf& y) noexcept {
+    SumRange range{0, 0};
+    for (const std::int64_t a : {lowest_code(x.dtype) - x.zero_point, highest_code(x.dtype) - x.zero_point})
+        for (const std::int64_t b : {lowest_code(y.dtype) - y.zero_point, highest_code(y.dtype) - y.zero_point}) {
+            range.lowest = a * b < range.lowest ? a * b : range.lowest;
+            range.highest = a * b > range.highest ? a * b : range.highest;
+        }
+    return range;
 }
 
 /// Whether binary32 holds factor·code for the difference of any two codes, so that no sum of two such terms is NaN.

@@ -82,7 +82,7 @@ template <DType Type>
 inline constexpr auto unlimited_rows =
     rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::max_pool2d, OpKind::avg_pool2d, OpKind::cat, OpKind::flatten,
                  OpKind::mul, OpKind::lookup_table, OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice,
-                 OpKind::permute, OpKind::reshape, OpKind::layer_norm>;
+                 OpKind::permute, OpKind::reshape, OpKind::layer_norm, OpKind::matmul>;
 
 /// A softmax of int8 codes.
 template <DType... Outputs>
@@ -154,12 +154,12 @@ constexpr const FixedOutput* find_fixed_output(std::span<const FixedOutput> tabl
     return nullptr;
 }
 
-/// Several tables as one.
-template <std::size_t... Sizes> constexpr auto join_rows(const std::array<ConstraintRow, Sizes>&... parts) noexcept {
-    std::array<ConstraintRow, (Sizes + ...)> all{};
+/// Several tables of rows as one.
+template <class Row, std::size_t... Sizes> constexpr auto join_rows(const std::array<Row, Sizes>&... parts) noexcept {
+    std::array<Row, (Sizes + ...)> all{};
     std::size_t at = 0;
     const auto append = [&](const auto& part) {
-        for (const ConstraintRow& row : part) all[at++] = row;
+        for (const Row& row : part) all[at++] = row;
     };
     (append(parts), ...);
     return all;

@@ -374,12 +374,7 @@ constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& 
     params.zero_point[0] = x.zero_point;
     params.zero_point[1] = y.zero_point;
     params.codes = codes;
-    SumRange range{0, 0};
-    for (const std::int64_t a : {lowest_code(x.dtype) - x.zero_point, highest_code(x.dtype) - x.zero_point})
-        for (const std::int64_t b : {lowest_code(y.dtype) - y.zero_point, highest_code(y.dtype) - y.zero_point}) {
-            range.lowest = a * b < range.lowest ? a * b : range.lowest;
-            range.highest = a * b > range.highest ? a * b : range.highest;
-        }
+    const SumRange range = product_range(x, y);
     if (!range.fits(32))
         return Status{StatusCode::accumulator_overflow, OpKind::mul, Field::zero_point, range.largest_magnitude(),
                       INT32_MAX};

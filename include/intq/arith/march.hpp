@@ -55,12 +55,12 @@ inline constexpr auto bayes_rows = join_rows(
     rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::cat, OpKind::flatten, OpKind::mul, OpKind::lookup_table,
                  OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice, OpKind::permute, OpKind::reshape>);
 
-inline constexpr auto bayes_constraints =
-    join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, bayes_rows<DType::int8>,
-              bayes_rows<DType::int16>, softmax_rows<DType::int8>, rows_of_type<DType::int8, OpKind::layer_norm>);
+inline constexpr auto bayes_constraints = join_rows(
+    conversion_rows<DType::int8, DType::int16>, accumulator_rows, bayes_rows<DType::int8>, bayes_rows<DType::int16>,
+    softmax_rows<DType::int8>, rows_of_type<DType::int8, OpKind::layer_norm, OpKind::matmul>);
 
 inline constexpr auto meta_constraints =
-    join_rows(bayes_constraints, rows_of_type<DType::int16, OpKind::layer_norm>,
+    join_rows(bayes_constraints, rows_of_type<DType::int16, OpKind::layer_norm, OpKind::matmul>,
               weighted_rows<DType::int8, DType::int16, DType::int8, DType::int16, DType::int32>,
               weighted_rows<DType::int16, DType::int16, DType::int8, DType::int16, DType::int32>);
 

@@ -40,16 +40,17 @@ enum class OpKind : std::uint8_t {
     constant,
     quantize_image,
     layer_norm,
+    matmul,
     program,
     count_  // number of kinds; not an operator
 };
 
 /// The names, in the order of the kinds.
 inline constexpr const char* op_kind_names[] = {
-    "none",          "quantize", "dequantize", "fake_quantize", "requantize",     "observe",    "conv2d",
-    "linear",        "add",      "relu",       "max_pool2d",    "avg_pool2d",     "cat",        "flatten",
-    "layout_change", "softmax",  "mul",        "lookup_table",  "interpolate",    "pad",        "sub",
-    "slice",         "permute",  "reshape",    "constant",      "quantize_image", "layer_norm", "program",
+    "none",     "quantize",       "dequantize",  "fake_quantize", "requantize", "observe", "conv2d",        "linear",
+    "add",      "relu",           "max_pool2d",  "avg_pool2d",    "cat",        "flatten", "layout_change", "softmax",
+    "mul",      "lookup_table",   "interpolate", "pad",           "sub",        "slice",   "permute",       "reshape",
+    "constant", "quantize_image", "layer_norm",  "matmul",        "program",
 };
 static_assert(sizeof op_kind_names / sizeof *op_kind_names == static_cast<std::size_t>(OpKind::count_),
               "each OpKind needs a name, in the same order");

@@ -116,6 +116,7 @@ TEST_CASE(
         check_whole<kernels::MoveParams>(op, checked);
     check_whole<kernels::SoftmaxParams>(OpKind::softmax, checked);
     check_whole<kernels::LayerNormStepParams>(OpKind::layer_norm, checked);
+    check_whole<kernels::MatmulStepParams>(OpKind::matmul, checked);
     check_whole<kernels::ConstantParams>(OpKind::constant, checked);
     check_whole<kernels::QuantizeImageParams>(OpKind::quantize_image, checked);
     for (const kernels::ProgramOperator& row : kernels::program_operators) {
@@ -356,6 +357,13 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     norm.norm.is_centered = false;
     norm.count = 1, norm.groups = 3, norm.over_pixels = true;
     RoundTrip(OpKind::layer_norm, DType::int8, {image, image}, &norm).check(table, ops);
+    if (table.matmul.empty()) return;
+    kernels::MatmulStepParams matmul;
+    matmul.numbers = value_of(arith::make_matmul(table.policy(), x, y, z, codes, 3));
+    matmul.shape = {20, 20, 3, {{2, {20, 3}, {3, 1}, 0}, {2, {20, 3}, {-3, 1}, 57}}};
+    RoundTrip product(OpKind::matmul, DType::int8, {image, image, Shape(2, 20, 20)}, &matmul);
+    product.tensors[2].layout = Layout::row_major;
+    product.check(table, ops, kernels::matmul_workspace_size(matmul.shape, table.packing, DType::int8));
 }
 
 void check_places(const kernels::KernelTable& table, std::set<OpKind>& ops) {

@@ -52,6 +52,13 @@ Wide scaled(bool once, Wide x, const QuantizedMultiplier& by) {
     return rdbpot(srdhm(x * (Wide{1} << left), by.multiplier), right);
 }
 
+/// MultiplyByQuantizedMultiplier of a sum of 64 bits: the multiplier is rounded to 16 bits.
+Wide scaled_wide(Wide x, const QuantizedMultiplier& by) {
+    const Wide reduced = by.multiplier < 0x7FFF0000 ? (Wide{by.multiplier} + (1 << 15)) >> 16 : 0x7FFF;
+    const int total = 15 - by.shift;
+    return (x * reduced + (Wide{1} << (total - 1))) >> total;
+}
+
 /// SaturatingRoundingMultiplyByPOT of a positive exponent.
 Wide times_power(Wide x, int exponent) { return saturate(x * (Wide{1} << exponent)); }
 
@@ -155,7 +162,7 @@ template <class Visit> void for_each_kind(Visit&& visit) {
 
 }  // namespace
 
-TEST_CASE("add, sub, mul and requantize take multipliers and shifts as they are, and give TFLite's codes") {
+TEST_CASE("add, sub, mul, requantize and matmul take multipliers and shifts as they are, and give TFLite's codes") {
     for_each_kind([](auto target_tag, auto code, bool once) {
         using Target = decltype(target_tag);
         using Code = decltype(code);
@@ -194,6 +201,24 @@ TEST_CASE("add, sub, mul and requantize take multipliers and shifts as they are,
             check([&](Wide a, Wide b) { return scaled(once, a * b, product); });
             kernels::requantize<Target>(reader(x), *again, writer(z));
             check([&](Wide a, Wide) { return scaled(once, a, code_by); });
+
+            constexpr index_t rows = 4, inner = 15, columns = 20;
+            const auto matrix = kernels::make_given_matmul<Target>(of_x, of_y, of_z, inner, product, bounds);
+            REQUIRE(matrix.ok());
+            const Row<const Code> left_view(x.data(), {rows, inner}), right_view(y.data(), {inner, columns});
+            const Row<Code> to(z.data(), {rows, columns});
+            alignas(buffer_alignment) std::byte scratch[16384];
+            REQUIRE(kernels::matmul_workspace_size(left_view, right_view) <= static_cast<index_t>(sizeof scratch));
+            REQUIRE(kernels::check_matmul<Target>(left_view, right_view, *matrix, to).ok());
+            kernels::matmul<Target>(left_view, right_view, *matrix, to, {scratch, sizeof scratch});
+            for (index_t i = 0; i < rows; ++i)
+                for (index_t j = 0; j < columns; ++j) {
+                    Wide total = 0;
+                    for (index_t k = 0; k < inner; ++k)
+                        total += (Wide{left_view(i, k)} - of_x.zero_point) * (right_view(k, j) - of_y.zero_point);
+                    const Wide expected = is_wide ? scaled_wide(total, product) : scaled(once, total, product);
+                    wrong += to(i, j) != finish(expected, of_z, bounds);
+                }
         }
         INFO(Target::policy.name << " " << name_of(dtype_of<Code>));
         CHECK(wrong == 0);
@@ -329,6 +354,10 @@ TEST_CASE("Given integers that are none, or that leave 32 bits, are refused with
           OpKind::sub);
     is(kernels::make_given_mul<Target>(codes, codes, codes, {-1, 0}, all).status(), StatusCode::value_out_of_range,
        Field::multiplier, -1);
+    is(kernels::make_given_matmul<Target>(codes, codes, codes, 8, {-1, 0}, all).status(),
+       StatusCode::value_out_of_range, Field::multiplier, -1);
+    is(kernels::make_given_matmul<Target>(codes, codes, codes, 0, half, all).status(), StatusCode::value_out_of_range,
+       Field::kernel, 0);
     is(kernels::make_given_requantize<Target>(codes, codes, {1 << 30, 31}, all).status(),
        StatusCode::value_out_of_range, Field::shift, 31);
     is(kernels::make_given_requantize<Target>(codes, codes, half, {5, 4}).status(), StatusCode::value_out_of_range,
@@ -353,6 +382,8 @@ TEST_CASE("Given integers that are none, or that leave 32 bits, are refused with
     CHECK(kernels::make_given_add<Other>(codes, codes, codes, {20, half, half, half}, all).status().code ==
           StatusCode::unsupported);
     CHECK(kernels::make_given_mul<Other>(codes, codes, codes, half, all).status().code == StatusCode::unsupported);
+    CHECK(kernels::make_given_matmul<Other>(codes, codes, codes, 8, half, all).status().code ==
+          StatusCode::unsupported);
     CHECK(kernels::make_given_requantize<Other>(codes, codes, half, all).status().code == StatusCode::unsupported);
     CHECK(kernels::make_given_mean<Other>(window, codes, codes, half, all).status().code == StatusCode::unsupported);
     CHECK(kernels::make_given_softmax<Other>({half, -9}).status().code == StatusCode::unsupported);

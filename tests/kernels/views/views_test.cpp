@@ -16,8 +16,10 @@
 #include "intq/arith/tflite.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "reference/layer_norm.hpp"
+#include "reference/matmul.hpp"
 #include "reference/softmax.hpp"
 #include "support/catch.hpp"
+#include "support/guarded_buffer.hpp"
 #include "support/tensors.hpp"
 
 namespace {
@@ -315,6 +317,81 @@ TEST_CASE("layer_norm on views is over the last axes of row_major and the channe
                   }) == 0);
         }
     });
+}
+
+namespace {
+
+/// a times b, whose matrices are the last two axes, of an operand in any order of memory and one that is transposed and
+/// the same for all matrices.
+template <class Target, class Code, class Order> void check_matmul_on_views() {
+    Draw draw(9);
+    const auto of_a = draw_codes<Target, Code>(draw, unit<Code>), of_b = draw_codes<Target, Code>(draw, unit<Code>),
+               of_y = draw_codes<Target, Code>(draw, 60 * unit<Code>);
+    const oracle::Tensor a = draw_tensor(draw, 2, 3, 5, 7, of_a), b = draw_tensor(draw, 2, 1, 6, 7, of_b);
+    auto left = images_of<Code, Order>(a), right = images_of<Code, Order>(b);
+    const auto turned = kernels::make_permuted(reader(right.view()), {0, 1, 3, 2});
+    REQUIRE(turned.ok());
+    Images<Code, row_major> result(Index{2, 3, 5, 6});
+    const auto params = kernels::make_matmul<Target>(of_a.codes_of(), of_b.codes_of(), of_y.codes_of(), 7);
+    REQUIRE(params.ok());
+    REQUIRE(kernels::check_matmul<Target>(reader(left.view()), *turned, *params, result.view()).ok());
+    const index_t bytes = kernels::matmul_workspace_size(left.view(), *turned);
+    GuardedBuffer workspace(static_cast<std::size_t>(bytes));
+    kernels::matmul<Target>(reader(left.view()), *turned, *params, result.view(),
+                            {workspace.template as<std::byte>(), bytes}, backward());
+    CHECK(workspace.is_intact());
+    oracle::Matmul layer;
+    layer.rows = layer.columns = 1, layer.inner = 7;
+    layer.a = of_a.for_oracle(), layer.b = of_b.for_oracle(), layer.out = of_y.for_oracle();
+    CHECK(count_wrong(result.view(), [&](const Index& i) {
+              std::vector<std::int64_t> row, column;
+              for (index_t k = 0; k < 7; ++k) {
+                  row.push_back(code_at(a, {i[0], i[1], i[2], k}));
+                  column.push_back(code_at(b, {i[0], 0, i[3], k}));
+              }
+              return oracle::matmul(oracle_of<Target>(), layer, row, column)[0];
+          }) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("matmul on views reads operands by their strides and repeats an extent of 1") {
+    for_each_kind([](auto target_tag, auto code, auto order) {
+        using Target = decltype(target_tag);
+        using Code = decltype(code);
+        INFO(Target::policy.name << " " << name_of(dtype_of<Code>));
+        constexpr arith::OperatorUse use{.op = OpKind::matmul, .input = dtype_of<Code>, .output = dtype_of<Code>};
+        if constexpr (arith::check_constraints(Target::policy.constraints, use).ok())
+            check_matmul_on_views<Target, Code, decltype(order)>();
+    });
+}
+
+TEST_CASE("matmul on views names what does not fit") {
+    using Target = target::fp32;
+    std::int8_t memory[512] = {};
+    const auto view = [&](index_t n, index_t rows, index_t columns) {
+        return TensorView<std::int8_t, 3>(memory, {n, rows, columns});
+    };
+    const arith::CodesOf codes{0.1f, 0, DType::int8};
+    const auto params = *kernels::make_matmul<Target>(codes, codes, codes, 4);
+    const auto check = [&](const auto& a, const auto& b, const auto& out, const arith::MatmulParams& given) {
+        return kernels::check_matmul<Target>(a, b, given, out);
+    };
+    constexpr auto shape = StatusCode::shape_mismatch;
+    constexpr OpKind op = OpKind::matmul;
+    CHECK(check(view(2, 3, 4), view(2, 4, 5), view(2, 3, 5), params).ok());
+    CHECK(check(view(1, 3, 4), view(2, 4, 5), view(2, 3, 5), params).ok());
+    CHECK(check(view(2, 3, 4), view(2, 5, 4), view(2, 3, 5), params) == Status{shape, op, Field::second_input, 5, 4});
+    CHECK(check(view(2, 3, 4), view(3, 4, 5), view(2, 3, 5), params) == Status{shape, op, Field::second_input, 3, 2});
+    CHECK(check(view(2, 3, 4), view(2, 4, 5), view(2, 3, 6), params) == Status{shape, op, Field::output, 6, 5});
+    CHECK(check(view(2, 3, 0), view(2, 0, 5), view(2, 3, 5), params).field == Field::kernel);
+    CHECK(check(view(2, 0, 4), view(2, 4, 5), view(2, 0, 5), params).field == Field::kernel);
+    arith::MatmulParams broken = params;
+    broken.zero_point[1] = 200;
+    CHECK(check(view(2, 3, 4), view(2, 4, 5), view(2, 3, 5), broken).field == Field::zero_point);
+    CHECK(kernels::check_matmul<target::bpu<march::bernoulli2>>(view(2, 3, 4), view(2, 4, 5), params, view(2, 3, 5))
+              .code == StatusCode::unsupported);
+    CHECK(kernels::make_matmul<Target>(codes, codes, codes, 131072).status().code == StatusCode::accumulator_overflow);
 }
 
 TEST_CASE("softmax on views is TFLite's where the target has that") {

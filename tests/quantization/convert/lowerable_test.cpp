@@ -125,6 +125,15 @@ void add_elementwise(std::vector<Case>& cases) {
     cases.push_back(function("clamp", [](const nn::Value& x) { return nn::clamp(x, -0.3, 0.4); }));
     cases.push_back(function(
         "matmul", [](const nn::Value& x) { return nn::matmul(x, x); }, Shape(2, 4, 4)));
+    cases.push_back(function(
+        "matmul of heads", [](const nn::Value& x) { return nn::matmul(x, nn::transpose(nn::tanh(x), -1, -2)); },
+        Shape(2, 3, 5, 4)));
+    cases.push_back(function(
+        "matmul, broadcast", [](const nn::Value& x) { return nn::matmul(x, nn::mean(x, {1}, true)); },
+        Shape(2, 3, 4, 4)));
+    cases.push_back(function(
+        "matmul over the samples", [](const nn::Value& x) { return nn::matmul(nn::transpose(x, 0, 1), x); },
+        Shape(3, 4)));
     cases.push_back(function("requantize", [](const nn::Value& x) { return nn::cat({x, nn::tanh(x)}, 1); }));
     cases.push_back(module("identity", std::make_shared<nn::Identity>()));
     cases.push_back(module("dropout", std::make_shared<nn::Dropout>()));

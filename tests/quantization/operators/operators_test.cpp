@@ -70,6 +70,8 @@ int compare_with_reference(const nn::Module& model, const intq::Tensor& x, DType
 nn::Value evaluate_first(std::span<const nn::Value> values) { return values[0].tuple()[0]; }
 constexpr nn::Function wrapped_first{"first", &evaluate_first};
 
+nn::ModulePtr softmax_of_last() { return std::make_shared<nn::Softmax>(-1); }
+
 nn::ConvTranspose2dOptions transposed(index_t in, index_t out, Window2d window, Size2d output_padding, index_t groups) {
     return {in, out, window, output_padding, groups, true};
 }
@@ -390,6 +392,42 @@ TEST_CASE("The channels of an image are features of rows, and back, where they l
         CHECK(kinds[OpKind::layout_change] + kinds[OpKind::permute] == 0);
         CHECK(kinds[OpKind::reshape] == 2);  // to rows, where the image is used again, and back in its place
     });
+}
+
+TEST_CASE("Attention multiplies queries, keys and values where linear layers left them, and moves its result once") {
+    const auto model = stubbed(
+        {{"qkv", test::make_linear(6, 24, 2)}, {"out", test::make_linear(8, 6, 3)}, {"softmax", softmax_of_last()}},
+        [](test::LambdaModel& m, nn::Arguments a) {
+            const nn::Value qkv = m.call("qkv", a[0]);  // (N, T, 3·heads·4)
+            const auto heads = [&](index_t first) {
+                const nn::Value part = nn::slice(qkv, 2, 8 * first, 8 * first + 8);
+                return nn::permute(nn::reshape(part, {-1, 7, 2, 4}), {0, 2, 1, 3});
+            };
+            const nn::Value scores = nn::matmul(heads(0) * 0.5, nn::transpose(heads(1), -1, -2));
+            const nn::Value mixed = nn::matmul(m.call("softmax", scores), heads(2));
+            return m.call("out", nn::reshape(nn::permute(mixed, {0, 2, 1, 3}), {-1, 7, 8}));
+        });
+    const intq::Tensor x = test::random_tensor(Shape(4, 7, 6), 9);
+    int programs = 0;
+    for_each_target([&](const kernels::KernelTable& table) {
+        if (table.matmul.empty()) return;
+        INFO(table.policy().name);
+        const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), table.policy());
+        calibrate(*prepared, x, 2);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        ExactSimulation simulation(*prepared, table, 4);
+        const LoweredModel lowered = lower(quantized, table, 4);
+        CHECK(test::largest_difference(simulation.run(std::span(&x, 1))[0], lowered.run(x)) == 0.0);
+        CHECK(sqnr((*make_reference(quantized))(x).tensor(), lowered.run(x)) > 20.0);
+        std::map<OpKind, int> kinds;
+        for (const auto& instruction : lowered.program().program().instructions) ++kinds[instruction.op];
+        CHECK(kinds[OpKind::matmul] == 2);
+        CHECK(kinds[OpKind::layout_change] == 1);  // of the input
+        CHECK(kinds[OpKind::permute] + kinds[OpKind::slice] == 0);
+        CHECK(kinds[OpKind::reshape] == 2);  // of the queries, which are scaled, and of the result
+        ++programs;
+    });
+    CHECK(programs == 6);
 }
 
 namespace {

@@ -139,6 +139,8 @@ INTQ_INLINE const char* type_of(kernels::ParamKind kind) {
             return "intq::kernels::QuantizeImageParams";
         case layer_norm:
             return "intq::kernels::LayerNormStepParams";
+        case matmul:
+            return "intq::kernels::MatmulStepParams";
         case none:
             break;
     }

@@ -87,16 +87,6 @@ constexpr ConvRow depthwise_row(arith::RequantizeRule rule = arith::RequantizeRu
             &decltype(depthwise_of<Backend, Policy, X, Weight, Acc, Y, Sumin>())::type::run};
 }
 
-template <std::size_t... Sizes> constexpr auto join(const std::array<ConvRow, Sizes>&... parts) noexcept {
-    std::array<ConvRow, (Sizes + ...)> all{};
-    std::size_t at = 0;
-    const auto append = [&](const auto& part) {
-        for (const ConvRow& row : part) all[at++] = row;
-    };
-    (append(parts), ...);
-    return all;
-}
-
 constexpr bool has_row(const arith::PolicyRecord& policy, OpKind op, DType input, DType weight, DType output) noexcept {
     for (const arith::ConstraintRow& row : policy.constraints)
         if (row.op == op && row.input == input && row.weight == weight && row.output == output) return true;
@@ -160,25 +150,25 @@ template <class TargetType, class Backend, class X, class Y, class Sumin> conste
 
 /// The rows for a given input and output type. A caller that knows both instantiates only these.
 template <class TargetType, class Backend, class X, class Y, class Sumin>
-inline constexpr auto typed_conv_rows = join(conv_pair<TargetType, Backend, X, std::int8_t, Y, Sumin>(),
-                                             conv_pair<TargetType, Backend, X, std::int16_t, Y, Sumin>(),
-                                             narrow_conv_pair<TargetType, Backend, X, Y, Sumin>(),
-                                             wide_conv_pair<TargetType, Backend, X, Y, Sumin>(),
-                                             linear_row<TargetType, Backend, X, Y, Sumin>());
+inline constexpr auto typed_conv_rows = arith::join_rows(conv_pair<TargetType, Backend, X, std::int8_t, Y, Sumin>(),
+                                                         conv_pair<TargetType, Backend, X, std::int16_t, Y, Sumin>(),
+                                                         narrow_conv_pair<TargetType, Backend, X, Y, Sumin>(),
+                                                         wide_conv_pair<TargetType, Backend, X, Y, Sumin>(),
+                                                         linear_row<TargetType, Backend, X, Y, Sumin>());
 
 template <class TargetType, class Backend, class X> constexpr auto conv_rows_from() noexcept {
-    return join(typed_conv_rows<TargetType, Backend, X, std::int8_t, no_sumin>,
-                typed_conv_rows<TargetType, Backend, X, std::int8_t, X>,
-                typed_conv_rows<TargetType, Backend, X, std::int16_t, no_sumin>,
-                typed_conv_rows<TargetType, Backend, X, std::int16_t, X>,
-                typed_conv_rows<TargetType, Backend, X, std::int32_t, no_sumin>,
-                typed_conv_rows<TargetType, Backend, X, std::int32_t, X>);
+    return arith::join_rows(typed_conv_rows<TargetType, Backend, X, std::int8_t, no_sumin>,
+                            typed_conv_rows<TargetType, Backend, X, std::int8_t, X>,
+                            typed_conv_rows<TargetType, Backend, X, std::int16_t, no_sumin>,
+                            typed_conv_rows<TargetType, Backend, X, std::int16_t, X>,
+                            typed_conv_rows<TargetType, Backend, X, std::int32_t, no_sumin>,
+                            typed_conv_rows<TargetType, Backend, X, std::int32_t, X>);
 }
 
 /// The rows of a target are those of its constraint table.
 template <class TargetType, class Backend>
-inline constexpr auto conv_rows = join(conv_rows_from<TargetType, Backend, std::int8_t>(),
-                                       conv_rows_from<TargetType, Backend, std::int16_t>());
+inline constexpr auto conv_rows = arith::join_rows(conv_rows_from<TargetType, Backend, std::int8_t>(),
+                                                   conv_rows_from<TargetType, Backend, std::int16_t>());
 
 template <class Backend>
 inline constexpr ConvRow float_conv_rows[] = {

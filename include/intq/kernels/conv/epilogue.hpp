@@ -18,10 +18,11 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
-/// Sums of each type in lanes: memory, and acc + x·w.
+/// Sums of each type in lanes: one number in all of them, memory, and acc + x·w.
 template <class L, class Acc> struct LaneSum;
 template <class L> struct LaneSum<L, std::int32_t> {
     using I32 = typename L::i32;
+    static INTQ_ALWAYS_INLINE I32 set(std::int32_t x) noexcept { return L::set(x); }
     static INTQ_ALWAYS_INLINE I32 load(const std::int32_t* from) noexcept { return L::load(from); }
     static INTQ_ALWAYS_INLINE void store(std::int32_t* to, I32 acc) noexcept { L::store(to, acc); }
     static INTQ_ALWAYS_INLINE I32 multiply_add(I32 acc, I32 x, I32 w) noexcept { return L::add(acc, L::mul(x, w)); }
@@ -29,6 +30,7 @@ template <class L> struct LaneSum<L, std::int32_t> {
 template <class L> struct LaneSum<L, std::int64_t> {
     using I32 = typename L::i32;
     using I64 = typename L::i64;
+    static INTQ_ALWAYS_INLINE I64 set(std::int64_t x) noexcept { return L::set_i64(x); }
     static INTQ_ALWAYS_INLINE I64 load(const std::int64_t* from) noexcept { return L::load_i64(from); }
     static INTQ_ALWAYS_INLINE void store(std::int64_t* to, I64 acc) noexcept { L::store_i64(to, acc); }
     static INTQ_ALWAYS_INLINE I64 multiply_add(I64 acc, I32 x, I32 w) noexcept {

@@ -57,6 +57,7 @@ inline void run_constant(const OperatorCall& call) INTQ_NOEXCEPT {
 
 inline constexpr ProgramOperator constant_operator{.op = OpKind::constant,
                                                    .operands = 0,
+                                                   .writes_rows = true,
                                                    .codes = CodesFollow::ends,
                                                    .check = &check_constant,
                                                    .run = &run_constant,

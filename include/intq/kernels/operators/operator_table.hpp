@@ -8,6 +8,7 @@
 #include "intq/kernels/operators/conv.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
 #include "intq/kernels/operators/layer_norm.hpp"
+#include "intq/kernels/operators/matmul.hpp"
 #include "intq/kernels/operators/move.hpp"
 #include "intq/kernels/operators/pool.hpp"
 #include "intq/kernels/operators/quantize.hpp"
@@ -31,7 +32,7 @@ inline constexpr ProgramOperator program_operators[] = {
     operators::slice_operator,         operators::permute_operator,
     operators::reshape_operator,       operators::softmax_operator,
     operators::constant_operator,      operators::quantize_image_operator,
-    operators::layer_norm_operator,
+    operators::layer_norm_operator,    operators::matmul_operator,
 };
 
 /// Null for an operator that programs do not have.

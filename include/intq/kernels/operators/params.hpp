@@ -40,7 +40,8 @@ enum class ParamKind : std::uint8_t {
     softmax,
     constant,
     quantize_image,
-    layer_norm
+    layer_norm,
+    matmul
 };
 
 /// The kind of a struct of parameters; each specialises it beside itself.

@@ -103,6 +103,7 @@ inline void run_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline constexpr ProgramOperator softmax_operator{.op = OpKind::softmax,
+                                                  .takes_rows = true,
                                                   .check = &check_softmax,
                                                   .run = &run_softmax,
                                                   .has_kernel = &has_softmax,

@@ -232,9 +232,9 @@ template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedC
                 if (planes == 1) {
                     *at = stored_weight_at<Stored>(spec, given);
                 } else {
-                    const std::int64_t code = weight_code(spec, given), low = ((code + 128) & 255) - 128;
-                    at[0] = static_cast<Stored>(low);
-                    at[places.plane()] = static_cast<Stored>((code - low) / 256);
+                    const std::int64_t code = weight_code(spec, given);
+                    at[0] = static_cast<Stored>(low_plane(code));
+                    at[places.plane()] = static_cast<Stored>(high_plane(code));
                 }
             }
     }

@@ -12,6 +12,10 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace detail {
 
+/// The two planes of an int16 weight, 256·high + low: bytes, of which the low one is in -128 … 127.
+constexpr std::int64_t low_plane(std::int64_t weight) noexcept { return ((weight + 128) & 255) - 128; }
+constexpr std::int64_t high_plane(std::int64_t weight) noexcept { return (weight - low_plane(weight)) / 256; }
+
 /// Where the first vectors of a channel's block lie, and which place in a vector-by-vector count is the channel's.
 struct DepthwisePlace {
     DepthwiseBlock block;

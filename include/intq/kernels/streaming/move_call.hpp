@@ -7,6 +7,7 @@
 
 #include "intq/core/executor.hpp"
 #include "intq/core/op_params.hpp"
+#include "intq/core/quotient.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/core/status.hpp"
 
@@ -63,13 +64,11 @@ constexpr Status check_move(const MoveParams& move, index_t in, index_t out, OpK
     for (int axis = 0; axis < move.rank; ++axis) {
         const index_t last = move.extents[axis] - 1, step = move.steps[axis];
         if (last == 0 || step == 0) continue;
-        // A step that leaves the image is found by division: its product with `last` may not be a number of 64 bits.
-        if (step <= -in || step >= in || last > in / (step < 0 ? -step : step))
-            return {StatusCode::corrupt, op, Field::input, step, in};
+        // By division: no product with a step that leaves the image need be a number of 64 bits.
+        const bool stays = step > 0 ? last <= (in - 1 - highest) / step : step >= -lowest && last <= lowest / -step;
+        if (!stays) return {StatusCode::corrupt, op, Field::input, step, in};
         (step < 0 ? lowest : highest) += step * last;
     }
-    if (lowest < 0) return {StatusCode::corrupt, op, Field::input, lowest, 0};
-    if (highest >= in) return {StatusCode::corrupt, op, Field::input, highest, in};
     return {};
 }
 
@@ -82,6 +81,27 @@ constexpr bool is_copy(const MoveParams& move) noexcept {
         dense *= move.extents[axis];
     }
     return true;
+}
+
+/// Calls visit(from, step, count) for runs of the output's elements `first` to first + count, in order: each is the
+/// elements from `from` on, `step` apart, of the image.
+/// @pre 0 <= first, first + count <= moved_size(move)
+template <class Visit>
+constexpr void for_each_run(const MoveParams& move, index_t first, index_t count, Visit&& visit) {
+    const int last = move.rank - 1;
+    const index_t run = move.extents[last], step = move.steps[last];
+    for (const index_t end = first + count; first < end;) {
+        index_t rest = quotient(first, run), from = move.offset;
+        const index_t column = first - rest * run, left = run - column;
+        for (int axis = last - 1; axis >= 0; --axis) {
+            const index_t whole = quotient(rest, move.extents[axis]);
+            from += (rest - whole * move.extents[axis]) * move.steps[axis];
+            rest = whole;
+        }
+        const index_t taken = end - first < left ? end - first : left;
+        visit(from + column * step, step, taken);
+        first += taken;
+    }
 }
 
 }  // namespace INTQ_ABI

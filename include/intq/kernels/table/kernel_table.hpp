@@ -14,6 +14,7 @@
 #include "intq/arith/tflite.hpp"
 #include "intq/kernels/conv/conv_rows.hpp"
 #include "intq/kernels/conv/stage.hpp"
+#include "intq/kernels/matmul/matmul.hpp"
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
 #include "intq/kernels/streaming/layer_norm.hpp"
@@ -49,6 +50,7 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::move_rows<Backend>,
                                           detail::pad_rows<Backend>,
                                           detail::layer_norm_rows<TargetType, Backend>,
+                                          detail::matmul_rows<TargetType, Backend>,
                                           &detail::stage_input<Backend>};
 
 }  // namespace INTQ_ABI

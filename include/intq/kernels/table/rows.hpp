@@ -10,6 +10,7 @@
 #include <span>
 
 #include "intq/arith/target.hpp"
+#include "intq/kernels/matmul/matmul_call.hpp"
 #include "intq/kernels/packing/conv_call.hpp"
 #include "intq/kernels/packing/packing_rules.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"
@@ -46,6 +47,7 @@ struct KernelTable {
     std::span<const MoveRow> move{};
     std::span<const PadRow> pad{};
     std::span<const LayerNormRow> layer_norm{};
+    std::span<const MatmulRow> matmul{};
     const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
 
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
@@ -70,6 +72,7 @@ template <class Visit> constexpr void for_each_family(const Visit& visit) {
     visit("move", &KernelTable::move);
     visit("pad", &KernelTable::pad);
     visit("layer_norm", &KernelTable::layer_norm);
+    visit("matmul", &KernelTable::matmul);
 }
 
 namespace detail {

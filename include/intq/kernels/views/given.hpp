@@ -13,6 +13,7 @@
 
 #include "intq/arith/elementwise.hpp"
 #include "intq/arith/fixed_point_softmax.hpp"
+#include "intq/arith/matmul.hpp"
 #include "intq/arith/pool.hpp"
 #include "intq/kernels/streaming/code_bounds.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"
@@ -90,6 +91,22 @@ constexpr Result<arith::MulParams> make_given_mul(const arith::CodesOf& x, const
                                                   const CodeBounds& bounds) noexcept {
     return arith::make_mul(TargetType::policy, detail::without_scale(x), detail::without_scale(y),
                            detail::without_scale(out), detail::bounded_codes(out, bounds), &given);
+}
+
+/// Parameters of matmul().
+///
+///     z = clamp(requantize(sum_k (a - zp_a)·(b - zp_b), M, shift) + zp_z)
+///
+/// @param inner  products of one sum
+/// @return the parameters; the errors of arith::make_matmul()
+template <class TargetType>
+requires arith::Target<TargetType>
+constexpr Result<arith::MatmulParams> make_given_matmul(const arith::CodesOf& a, const arith::CodesOf& b,
+                                                        const arith::CodesOf& out, index_t inner,
+                                                        const arith::QuantizedMultiplier& given,
+                                                        const CodeBounds& bounds) noexcept {
+    return arith::make_matmul(TargetType::policy, detail::without_scale(a), detail::without_scale(b),
+                              detail::without_scale(out), detail::bounded_codes(out, bounds), inner, &given);
 }
 
 /// Parameters of avg_pool2d() for TFLite's MEAN over the cells of a window without padding.

@@ -37,6 +37,9 @@ public:
     /// `count` elements of an axis, from `first` on, every `step`-th.
     /// @return empty if they are not a range of a factor
     std::optional<MovedView> sliced(int axis, index_t first, index_t count, index_t step) const;
+    /// Axes of one element repeated to another shape of the same rank.
+    /// @pre the other extents are the shape's
+    MovedView expanded(const Shape& shape) const;
     /// The same elements in row_major order in another shape, whose first extent stays.
     /// @return empty if an extent would end inside a factor that it does not divide
     std::optional<MovedView> reshaped(const Shape& shape) const;
@@ -109,6 +112,15 @@ INTQ_INLINE std::optional<MovedView> MovedView::sliced(int axis, index_t first, 
     result.offset_ += first / inner * factors[0].step;
     factors[0] = {count / inner, factors[0].step * step};
     if (factors[0].extent == 1) factors.erase(factors.begin());
+    return result;
+}
+
+INTQ_INLINE MovedView MovedView::expanded(const Shape& shape) const {
+    MovedView result = *this;
+    result.shape_ = shape;
+    for (std::size_t axis = 1; axis < axes_.size(); ++axis)
+        if (const index_t extent = shape[static_cast<int>(axis)]; extent != shape_[static_cast<int>(axis)])
+            result.axes_[axis] = {{extent, 0}};
     return result;
 }
 

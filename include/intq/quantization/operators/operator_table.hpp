@@ -54,6 +54,7 @@ private:
 #    include "intq/quantization/operators/internal/host_layer.hpp"
 #    include "intq/quantization/operators/internal/norm.hpp"
 #    include "intq/quantization/operators/layer_norm.hpp"
+#    include "intq/quantization/operators/matmul.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/pool.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
@@ -110,6 +111,7 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::rms_norm,
         &operators::group_norm,
         &operators::instance_norm,
+        &operators::matmul,
     };
     return rows;
 }

@@ -85,7 +85,7 @@ INTQ_INLINE void QuantizeStep::lower(Lowering& l, const QuantizedNode& node) con
     if (const ConstantStep* constant = quantized_constant(l.quantized(), node)) {
         const OwnedQParams& qparams = l.qparams(node);
         const Tensor codes = quantize(constant->value(), qparams, l.builder().target().quantize);
-        return l.set(node, add_constant(l.builder(), codes, qparams, Lowering::layer(node)));
+        return l.set_constant(node, codes);
     }
     if (const ImageInput* image = l.image(node.inputs[0]))
         return l.set(node,

@@ -28,7 +28,7 @@ void check_constant(const Shape& shape);
 /// @param codes  int8 or int16, of one image: (1, ...)
 /// @throws Error as check_constant()
 std::int32_t add_constant(program::ProgramBuilder& builder, const Tensor& codes, const OwnedQParams& qparams,
-                          const program::LayerName& layer);
+                          const program::LayerName& layer, Layout layout = Layout::channels_last);
 
 std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x, const program::LayerName& layer);
 
@@ -75,7 +75,7 @@ INTQ_INLINE void check_constant(const Shape& shape) {
 }
 
 INTQ_INLINE std::int32_t add_constant(program::ProgramBuilder& builder, const Tensor& codes,
-                                      const OwnedQParams& qparams, const program::LayerName& layer) {
+                                      const OwnedQParams& qparams, const program::LayerName& layer, Layout layout) {
     try {
         check_constant(codes.shape());
     } catch (const Error& error) {
@@ -83,12 +83,12 @@ INTQ_INLINE std::int32_t add_constant(program::ProgramBuilder& builder, const Te
     }
     Shape shape = codes.shape();
     shape[0] = builder.max_batch();
-    const Tensor ordered = codes.to_layout(Layout::channels_last);
+    const Tensor ordered = codes.to_layout(layout);
     const Workspace kept = builder.new_buffer(ordered.bytes());
     std::memcpy(kept.data, ordered.data(), static_cast<std::size_t>(ordered.bytes()));
     const auto* const params = builder.keep_params(kernels::ConstantParams{kept.data, ordered.size(), ordered.dtype()});
-    return builder.push(OpKind::constant, {}, builder.tensor(qparams.dtype, shape, builder.keep(qparams), layer),
-                        params, layer);
+    return builder.push(OpKind::constant, {},
+                        builder.tensor(qparams.dtype, shape, builder.keep(qparams), layer, layout), params, layer);
 }
 
 INTQ_INLINE std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x,

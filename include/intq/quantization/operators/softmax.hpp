@@ -81,12 +81,12 @@ INTQ_INLINE std::int32_t add_softmax(program::ProgramBuilder& builder, std::int3
     const QParams out = builder.keep(output);
     kernels::SoftmaxParams step = detail::softmax_params(builder, x, output, out, layer);
     step.count = in.shape[axis];
-    step.inner = tensor_detail::strides_of(in.shape, Layout::channels_last)[static_cast<std::size_t>(axis)];
+    step.inner = tensor_detail::strides_of(in.shape, in.layout)[static_cast<std::size_t>(axis)];
     const index_t most = kernels::most_softmax_terms(builder.target().softmax, in.dtype);
     if (step.count > most)
         throw Error(layer.name, "a softmax of at most " + std::to_string(most) + " terms is possible, given " +
                                     std::to_string(step.count));
-    return builder.push(OpKind::softmax, {x}, builder.tensor(output.dtype, in.shape, out, layer),
+    return builder.push(OpKind::softmax, {x}, builder.tensor(output.dtype, in.shape, out, layer, in.layout),
                         builder.keep_params(step), layer);
 }
 
@@ -96,7 +96,7 @@ public:
     OpKind kind() const noexcept override { return OpKind::softmax; }
     int axis() const noexcept { return axis_; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_softmax(l.builder(), l.input(node), axis_, l.qparams(node), Lowering::layer(node)));
+        l.set_elements(node, add_softmax(l.builder(), l.elements(node), axis_, l.qparams(node), Lowering::layer(node)));
     }
 
 private:

@@ -113,8 +113,8 @@ INTQ_INLINE void ConstantOperandStep::lower(Lowering& l, const QuantizedNode& no
     program::ProgramBuilder& builder = l.builder();
     const program::LayerName layer = Lowering::layer(node);
     const OwnedQParams &input = l.quantized().input(node, 0).qparams, &output = l.qparams(node);
-    const std::int32_t x = l.input(node);
-    if (is_another_scale(input, output)) return l.set(node, add_scaled(builder, x, output, layer));
+    const std::int32_t x = l.elements(node);
+    if (is_another_scale(input, output)) return l.set_elements(node, add_scaled(builder, x, output, layer));
 
     OwnedQParams grid = grid_of_constant(operand_.number, input.dtype);
     // 0 is a code of any scale; this one needs no more bits than the output.
@@ -124,11 +124,12 @@ INTQ_INLINE void ConstantOperandStep::lower(Lowering& l, const QuantizedNode& no
     for (int axis = 0; axis < shape.rank; ++axis) shape[axis] = 1;
     const auto value = static_cast<float>(operand_.number);
     const Tensor codes = quantize(Tensor::full(shape, value), grid, builder.target().quantize);
-    const std::int32_t constant = add_constant(builder, codes, grid, {layer.name + ".constant", layer.type});
+    const std::int32_t constant =
+        add_constant(builder, codes, grid, {layer.name + ".constant", layer.type}, builder.at(x).layout);
     const std::int32_t a = operand_.is_first ? constant : x, b = operand_.is_first ? x : constant;
     const arith::OutputCodes bounds = l.output_codes(node, activation());
-    l.set(node, kind() == OpKind::mul ? add_mul(builder, a, b, output, bounds, std::nullopt, layer)
-                                      : add_sum(builder, kind(), a, b, output, bounds, layer));
+    l.set_elements(node, kind() == OpKind::mul ? add_mul(builder, a, b, output, bounds, std::nullopt, layer)
+                                               : add_sum(builder, kind(), a, b, output, bounds, layer));
 }
 
 namespace operators {

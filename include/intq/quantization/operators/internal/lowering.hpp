@@ -20,7 +20,10 @@
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/image_input.hpp"
 #include "intq/quantization/operators/moved_view.hpp"
+#include "intq/quantization/operators/quantize_instructions.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -73,11 +76,16 @@ public:
     /// Sets the tensor of the program that is a node's output, by rows: row_major, as linear layers read and write
     /// tensors of rank 3 and more. A change of layout is written only for other readers.
     void set_rows(const QuantizedNode& node, std::int32_t tensor) { rows_[node.output] = {tensor, layer(node)}; }
-    /// Whether the codes of a tensor of the model lie by rows, so far only there: as its own tensor, or as the source
-    /// of its view.
+    /// Makes a node's output constant codes on its grid, which are written in the layout of each reader.
+    void set_constant(const QuantizedNode& node, const Tensor& codes) {
+        constants_[node.output] = {codes, qparams(node), layer(node)};
+    }
+
+    /// Whether the codes of a tensor of the model lie by rows, so far only there: as its own tensor, or as a view that
+    /// is a copy by rows, or whose source lies by rows.
     bool lies_by_rows(int index) const;
     /// The program's tensor for input i of a node that computes each element from those at its place: by rows where
-    /// that moves no input, or only views, which are moved anyway.
+    /// that moves no input, or only views, which are moved anyway. Constants lie as the others.
     std::int32_t elements(const QuantizedNode& node, std::size_t i = 0);
     /// Sets the tensor of the program that is a node's output, in the layout that it has.
     void set_elements(const QuantizedNode& node, std::int32_t tensor);
@@ -103,12 +111,20 @@ private:
         std::int32_t tensor;
         program::LayerName layer;
     };
+    struct Constant {
+        Tensor codes;
+        OwnedQParams qparams;
+        program::LayerName layer;
+    };
     struct Moved {
         MovedView view;
         OpKind op;
         program::LayerName layer;
     };
     std::int32_t write(const Moved& moved, Layout layout);
+    std::int32_t write(const Constant& constant, Layout layout) {
+        return add_constant(builder_, constant.codes, constant.qparams, constant.layer, layout);
+    }
     const QuantizedNode* only_reader(int tensor) const;
 
     const QuantizedGraph& quantized_;
@@ -117,6 +133,7 @@ private:
     std::map<int, FlattenedImage> images_;
     std::map<int, Rows> rows_;
     std::map<int, Moved> views_;
+    std::map<int, Constant> constants_;
     std::map<int, ImageInput> pixels_;
     std::set<int> bounded_;
 };
@@ -261,17 +278,24 @@ INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op
 }
 
 INTQ_INLINE bool Lowering::lies_by_rows(int index) const {
-    if (tensors_.count(index) != 0) return false;
+    if (tensors_.count(index) != 0 || constants_.count(index) != 0) return false;
     if (rows_.count(index) != 0) return true;
     const auto moved = views_.find(index);
-    return moved != views_.end() && moved->second.view.shape().rank >= 3 &&
-           builder_.at(moved->second.view.source()).layout == Layout::row_major;
+    if (moved == views_.end() || moved->second.view.shape().rank < 3) return false;
+    const auto is_copy_in = [&](Layout layout) {
+        const std::optional<kernels::MoveParams> move = moved->second.view.move(layout);
+        return move && kernels::is_copy(*move);
+    };
+    if (is_copy_in(Layout::row_major)) return true;
+    return builder_.at(moved->second.view.source()).layout == Layout::row_major && !is_copy_in(Layout::channels_last);
 }
 
 INTQ_INLINE std::int32_t Lowering::elements(const QuantizedNode& node, std::size_t i) {
-    const bool by_rows =
-        std::all_of(node.inputs.begin(), node.inputs.end(), [&](int index) { return lies_by_rows(index); });
-    return by_rows ? rows(node.inputs.at(i), layer(node)) : input(node, i);
+    const auto by_rows = [&](int index) { return lies_by_rows(index); };
+    const bool all = std::all_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](int index) { return by_rows(index) || constants_.count(index) != 0; });
+    return all && std::any_of(node.inputs.begin(), node.inputs.end(), by_rows) ? rows(node.inputs.at(i), layer(node))
+                                                                               : input(node, i);
 }
 
 INTQ_INLINE void Lowering::set_elements(const QuantizedNode& node, std::int32_t tensor) {
@@ -288,13 +312,18 @@ INTQ_INLINE std::int32_t Lowering::rows(int index, const program::LayerName& rea
         rows_[index] = {written, moved->second.layer};
         return written;
     }
-    const std::int32_t made = builder_.change_layout(tensor(index), Layout::row_major, reader);
+    const auto constant = constants_.find(index);
+    const std::int32_t made = constant != constants_.end()
+                                  ? write(constant->second, Layout::row_major)
+                                  : builder_.change_layout(tensor(index), Layout::row_major, reader);
     rows_[index] = {made, reader};
     return made;
 }
 
 INTQ_INLINE std::int32_t Lowering::tensor(int index) {
     if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
+    if (const auto constant = constants_.find(index); constant != constants_.end())
+        return tensors_[index] = write(constant->second, Layout::channels_last);
     if (const auto moved = views_.find(index); moved != views_.end() && rows_.count(index) == 0)
         return tensors_[index] = write(moved->second, Layout::channels_last);
     if (const auto made = rows_.find(index); made != rows_.end())
