@@ -140,6 +140,12 @@ class Model(Network):
         return self.add_operator(op, [x, y], z, op.capitalize() + "Options", 4 if x.dtype == "int16" else 2,
                                  fusedActivationFunction=FUSED[activation], **fields)
 
+    def batch_matmul(self, x, y, adj_x=False, adj_y=False, scale=None, zero_point=None):
+        """Either operand may be a constant."""
+        a, b = (np.swapaxes(v.real, -1, -2) if adj else v.real for v, adj in ((x, adj_x), (y, adj_y)))
+        z = self.value([], a @ b, scale, zero_point)
+        return self.add_operator("BATCH_MATMUL", [x, y], z, "BatchMatMulOptions", 4, adjX=adj_x, adjY=adj_y)
+
     # --- windows ----------------------------------------------------------------------------------------------------
 
     def pool2(self, op, x, kernel, stride, same=False, activation="none"):
@@ -339,6 +345,83 @@ def constants(n):
     x = n.two("MUL", x, n.constant(n.random.normal(0.5, 0.3, (1, 1, 1, 6))), "relu6")
     x = n.two("SUB", n.constant([1.5]), x)
     n.two("MUL", x, n.constant(np.array(0.75)), "relu")
+
+
+def products(n):
+    """Matrices of one sample each, and constant ones. In the first product, 14 codes of a sample tell a multiplier of
+    LiteRT, which multiplies the scales in float32, from one of scales that are multiplied in double.
+    """
+    x = n.input((2, 15, 24))
+    x.scale, x.zero_point = np.float32(float.fromhex("0x1.3843a6p-6")), 0
+    quantization = n.graph.tensors[x.index].quantization
+    quantization.scale, quantization.zeroPoint = [float(x.scale)], [0]
+    codes = np.clip(np.round(x.real * 64), -127, 127)
+    for row, total in enumerate([s * k for s in (-1, 1) for k in range(124593, 222814, 16370)]):
+        steps, rest = divmod(total, 127)
+        codes[:, row, 4:23], codes[:, row, 23] = [(steps + i) // 19 for i in range(19)], rest
+    codes[:, 14] = [0] * 4 + [127] * 19 + [1]
+    x.real = codes * float(x.scale)
+    y = n.slice(x, (0, 14, 0), (2, 1, 24))
+    n.batch_matmul(n.slice(x, (0, 0, 0), (2, 14, 24)), y, False, True, float.fromhex("0x1.524892p-1"), 0)
+    y = n.fully(x, 15, keep=True)
+    n.batch_matmul(x, y, adj_x=True)
+    n.batch_matmul(x, y, adj_x=True, adj_y=True)
+    y = n.batch_matmul(y, x)
+    n.batch_matmul(y, n.constant(n.random.normal(0, 1, (24, 5))))
+    n.batch_matmul(n.constant(n.random.normal(0, 1, (1, 4, 15))), y)
+    n.batch_matmul(y, n.constant(n.random.normal(0, 1, (5, 24))), adj_y=True)
+
+
+def matrices(n):
+    """Several matrices a sample. Axes between them and the samples are repeated."""
+    x = n.input((2, 3, 4, 6))
+    y, t = n.slice(x, (0, 1, 0, 0), (2, 1, 4, 6)), n.transpose(x, (0, 1, 3, 2))
+    n.batch_matmul(x, y, adj_y=True)
+    n.batch_matmul(y, x, adj_x=True)
+    n.batch_matmul(x, t)
+    n.batch_matmul(t, y)
+    n.batch_matmul(t, x, adj_x=True, adj_y=True)
+    n.batch_matmul(x, n.constant(n.random.normal(0, 1, (1, 3, 6, 5))))
+    n.batch_matmul(x, n.constant(n.random.normal(0, 1, (3, 5, 6))), adj_y=True)
+    n.batch_matmul(x, n.constant(n.random.normal(0, 1, (6, 2))))
+    n.batch_matmul(n.constant(n.random.normal(0, 1, (1, 2, 4))), x)
+    n.batch_matmul(n.constant(n.random.normal(0, 1, (4, 7))), y, adj_x=True)
+
+
+def one_sample(n):
+    """Matrices without the axis of the samples, of different ranks."""
+    x = n.reshape(n.input((1, 3, 4, 5)), (3, 4, 5))
+    rows = n.reshape(x, (12, 5))
+    n.batch_matmul(x, n.constant(n.random.normal(0, 1, (5, 2))))
+    n.batch_matmul(rows, n.constant(n.random.normal(0, 1, (3, 5, 2))))
+    n.batch_matmul(rows, n.constant(n.random.normal(0, 1, (5, 2))))
+    n.batch_matmul(rows, rows, adj_x=True)
+    n.batch_matmul(rows, x, adj_y=True)
+    n.batch_matmul(n.reshape(x, (1, 3, 2, 2, 5)), n.reshape(x, (1, 3, 2, 5, 2)))
+    n.batch_matmul(n.reshape(x, (3, 2, 2, 5)), n.slice(x, (1, 0, 0), (1, 4, 5)), adj_y=True)
+
+
+def sample_rows(n):
+    """Each sample is a row."""
+    x = n.batch_matmul(n.input((4, 10)), n.constant(n.random.normal(0, 1, (10, 6))))
+    n.softmax(n.batch_matmul(n.two("ADD", x, n.constant([0.5])), n.constant(n.random.normal(0, 1, (3, 6))), adj_y=True))
+
+
+def narrow_matrix(n):
+    """Activations of int16 codes times a constant of int8 codes."""
+    x = n.input((2, 5, 6))
+    codes = n.random.integers(-128, 128, (6, 4))
+    scale = np.float32(0.013)
+    y = Value(n.tensor(codes.shape, "int8", scale, 0, codes), codes * float(scale), "int8", scale, 0)
+    n.batch_matmul(x, y)
+
+
+def attention(n):
+    """Two heads, five tokens."""
+    x = n.input((2, 5, 8))
+    q, k, v = (n.transpose(n.reshape(n.fully(x, 8, keep=True), (2, 5, 2, 4)), (0, 2, 1, 3)) for _ in range(3))
+    y = n.batch_matmul(n.softmax(n.batch_matmul(q, k, adj_y=True)), v)
+    n.fully(n.reshape(n.transpose(y, (0, 2, 1, 3)), (2, 5, 8)), 8, keep=True)
 
 
 def pools(n):
@@ -626,7 +709,24 @@ def float_rows(n):
     return x, [n.op("EXPAND_DIMS", [m, n.ints([1])], (2, 1, 2, 5), "ExpandDimsOptions"), y]
 
 
-FLOAT = [float_net, float_decoder, float_rows]
+def float_attention(n):
+    x = n.tensor_of((2, 5, 8))
+    heads = []
+    for _ in range(3):
+        y = n.op("FULLY_CONNECTED", [x, n.random_of(8, 8), n.random_of(8)], (2, 5, 8), "FullyConnectedOptions",
+                 keepNumDims=True)
+        y = n.op("RESHAPE", [y, n.ints((2, 5, 2, 4))], (2, 5, 2, 4), "ReshapeOptions", newShape=[2, 5, 2, 4])
+        heads.append(n.op("TRANSPOSE", [y, n.ints((0, 2, 1, 3))], (2, 2, 5, 4), "TransposeOptions"))
+    q, k, v = heads
+    s = n.op("BATCH_MATMUL", [q, k], (2, 2, 5, 5), "BatchMatMulOptions", adjY=True)
+    s = n.op("SOFTMAX", [s], (2, 2, 5, 5), "SoftmaxOptions", beta=1.0)
+    y = n.op("BATCH_MATMUL", [s, v], (2, 2, 5, 4), "BatchMatMulOptions")
+    t = n.op("BATCH_MATMUL", [y, s], (2, 2, 4, 5), "BatchMatMulOptions", adjX=True)
+    y = n.op("BATCH_MATMUL", [y, n.random_of(1, 1, 4, 3)], (2, 2, 5, 3), "BatchMatMulOptions")
+    return x, [n.op("BATCH_MATMUL", [y, n.random_of(6, 3)], (2, 2, 5, 6), "BatchMatMulOptions", adjY=True), t]
+
+
+FLOAT = [float_net, float_decoder, float_rows, float_attention]
 
 
 # --- models that a program refuses -----------------------------------------------------------------------------------
@@ -693,6 +793,17 @@ def constant_samples(n):
     n.two("ADD", x, n.constant(n.random.normal(0, 1, (2, 4, 4, 2))))
 
 
+def product_of_samples(n):
+    x = n.input((4, 6))
+    n.batch_matmul(x, n.fully(x, 6), adj_y=True)
+
+
+def products_of_two_types(n):
+    x = n.input((1, 4, 6))
+    y = n.quantize(x, x.scale * np.float32(256), 0, "int8")
+    n.batch_matmul(x, y, adj_y=True)
+
+
 def scattered_mean(n):
     n.mean(n.input((1, 4, 5, 3)), (1, 3))
 
@@ -741,6 +852,8 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", narrow_depthwise, "DEPTHWISE_CONV_2D.*LiteRT takes int64"),
            ("int8", sharp_softmax, "SOFTMAX.*beta"),
            ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_samples, "ADD.*the same for each sample"),
+           ("int8", product_of_samples, "BATCH_MATMUL.*\"t4\".*does not keep axis 0, the samples"),
+           ("int16", products_of_two_types, "BATCH_MATMUL.*int16 and int8, expected one type"),
            ("int8", scattered_mean, "MEAN.*side by side"), ("int8", mean_of_samples, "MEAN.*samples"),
            ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
            ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "\\(DIV .*not supported"),
@@ -750,14 +863,14 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
 
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
         joins, nearest, bilinear, functions, swishes, leaks, clamps, conversions, computed_shape, unet, mobilenet3,
-        keyword_stream, constant_image]
+        keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
          joins, nearest, bilinear, curves, knots, wide_leaks, clamps, conversions, computed_shape, unet,
-         constant_image]
+         constant_image, products, matrices, one_sample, sample_rows, attention, narrow_matrix]
 BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
-         ("int8", pads)]
+         ("int8", pads), ("int8", products)]
 
 
 def networks():

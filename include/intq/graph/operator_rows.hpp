@@ -134,7 +134,7 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "mul", .modules = "FloatFunctional.mul FloatFunctional.mul_scalar", .functions = "mul", .methods = "mul",
      .onnx = "Mul", .onnx_on_codes = "QLinearMul", .tflite = "MUL"},
     {.name = "matmul", .modules = "FloatFunctional.matmul", .functions = "matmul", .methods = "matmul",
-     .onnx = "MatMul"},
+     .onnx = "MatMul", .tflite = "BATCH_MATMUL"},
     {.name = "cat", .modules = "FloatFunctional.cat", .functions = "cat", .onnx = "Concat",
      .onnx_on_codes = "QLinearConcat", .tflite = "CONCATENATION"},
     {.name = "sum", .modules = "FloatFunctional.sum", .functions = "sum", .methods = "sum", .onnx = "ReduceSum",

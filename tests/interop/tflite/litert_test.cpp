@@ -76,7 +76,7 @@ void check_reals(const std::filesystem::path& folder) {
         CHECK(test::compare_reals(folder, each) < 1e-5);
         ++models;
     }
-    CHECK(models >= 3);
+    CHECK(models >= 4);
 }
 
 void check_refusals(const std::filesystem::path& folder) {
@@ -89,7 +89,7 @@ void check_refusals(const std::filesystem::path& folder) {
         CHECK(std::regex_search(said, std::regex(each.at("reason").get<std::string>())));
         ++refused;
     }
-    CHECK(refused >= 18);
+    CHECK(refused >= 22);
 }
 
 /// Models with 32-bit sums, which only bounds of their codes keep in 32 bits. On litert, linear layers have more.
@@ -155,7 +155,7 @@ TEST_CASE("Stored TFLite models give the bytes of LiteRT's reference kernels, op
     for (const test::BackendTables& backend : test::usable_backend_tables()) {
         INFO(backend.name);
         const Count count = compare(stored(), *backend.tables[litert]);
-        CHECK(count.models >= 10);
+        CHECK(count.models >= 12);
         CHECK(count.differing == 0);
     }
 }
@@ -178,10 +178,11 @@ TEST_CASE("TFLite models that LiteRT was asked about now give its bytes") {
     if (folder == nullptr)
         INTQ_SKIP("INTQ_TFLITE_MODELS names no models; interop/litert_models makes some with LiteRT");
     const Count count = compare(folder, *test::scalar_tables().tables[litert]);
-    CHECK(count.models >= 40);
+    CHECK(count.models >= 70);
     CHECK(count.differing == 0);
     for (const char* name : {"ADD",
                              "AVERAGE_POOL_2D",
+                             "BATCH_MATMUL",
                              "CONCATENATION",
                              "CONV_2D",
                              "DEPTHWISE_CONV_2D",
@@ -351,6 +352,64 @@ TEST_CASE("A model in other words than LiteRT's gives other bytes") {
     for (const auto& answer : answers.at("models"))
         differing += test::compare_model(stored(), answer, *test::scalar_tables().tables[2]).differing;
     CHECK(differing > 0);
+}
+
+TEST_CASE("A BATCH_MATMUL that is no product of matrices is refused with its operands") {
+    // The first one of the file: (2, 14, 24) times the exchanged (2, 1, 24), which two SLICEs write.
+    const tflite::Model model = tflite::read_model(stored() / "products_int8.tflite");
+    constexpr std::int32_t code = 126;
+    const auto position = std::find_if(model.operators.begin(), model.operators.end(),
+                                       [&](const tflite::FileOperator& op) { return op.code == code; }) -
+                          model.operators.begin();
+    const auto refused = [&](const auto& change) {
+        tflite::Model changed = model;
+        tflite::FileOperator& op = changed.operators.at(static_cast<std::size_t>(position));
+        change(changed, op);
+        try {
+            tflite::import_program(changed, *test::scalar_tables().tables[litert]);
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    const auto with_operand = [&](std::size_t i, const auto& change) {
+        return refused([&](tflite::Model& changed, tflite::FileOperator& op) {
+            tflite::FileTensor tensor = changed.tensors.at(static_cast<std::size_t>(op.inputs.at(i)));
+            change(tensor);
+            op.inputs.at(i) = static_cast<std::int32_t>(changed.tensors.size());
+            changed.tensors.push_back(tensor);
+        });
+    };
+    const auto with_dims = [&](std::size_t i, const tflite::Dims& dims) {
+        return with_operand(i, [&](tflite::FileTensor& tensor) { tensor.dims = dims; });
+    };
+    CHECK(refused([](tflite::Model&, tflite::FileOperator&) {}).empty());
+    const auto check = [](const std::string& said, const char* what) {
+        CHECK_THAT(said, Contains("(BATCH_MATMUL \"t7\")") && Contains(what));
+    };
+    check(refused([](tflite::Model&, tflite::FileOperator& op) { op.options = {}; }),
+          "cannot be multiplied, given (2, 14, 24) and (2, 1, 24)");
+    check(refused([](tflite::Model&, tflite::FileOperator& op) { op.inputs.pop_back(); }),
+          "it has 1 inputs, expected 2");
+    check(with_dims(0, {336}), "of shape (336) has 1 axes, expected 2 to 5");
+    check(with_dims(1, {2, 1, 1, 1, 1, 24}), "of shape (2, 1, 1, 1, 1, 24) has 6 axes, expected 2 to 5");
+    check(with_dims(1, {1, 2, 24}), "of shape (1, 2, 24) does not keep axis 0, the samples");
+    check(with_dims(1, {2, 24}), "of shape (2, 24) does not keep axis 0, the samples");
+    check(with_operand(0, [](tflite::FileTensor& tensor) { tensor.scales = {}; }), "the tensor \"t6\" has 0 scales");
+    check(with_operand(1, [](tflite::FileTensor& tensor) { tensor.dtype = DType::int16; }),
+          "have int8 and int16, expected one type");
+    check(with_operand(1, [](tflite::FileTensor& tensor) { tensor.dtype = DType::int32; }),
+          "expected codes of int8 or int16");
+    check(with_dims(1, {2, 1, 24}), "is made by no operator before it");
+    // A constant that differs from sample to sample.
+    const std::vector<std::byte> zeros(48);
+    check(with_operand(1, [&](tflite::FileTensor& tensor) { tensor.data = zeros; }),
+          "of shape (2, 1, 24) is not the same for each sample");
+    // Extents of 0 in a tensor that an operator writes.
+    const std::string empty = refused([](tflite::Model& changed, tflite::FileOperator& op) {
+        changed.tensors.at(static_cast<std::size_t>(op.inputs.at(1))).dims = {2, 0, 24};
+    });
+    CHECK_THAT(empty, Contains("(2, 0, 24) has no elements"));
 }
 
 TEST_CASE("An import keeps to its limits") {

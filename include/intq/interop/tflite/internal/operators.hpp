@@ -12,6 +12,7 @@
 #include "intq/interop/tflite/internal/nodes/operator_import.hpp"
 #include "intq/interop/tflite/internal/operators/conv.hpp"
 #include "intq/interop/tflite/internal/operators/elementwise.hpp"
+#include "intq/interop/tflite/internal/operators/matmul.hpp"
 #include "intq/interop/tflite/internal/operators/move.hpp"
 #include "intq/interop/tflite/internal/operators/pool.hpp"
 #include "intq/interop/tflite/internal/operators/quantize.hpp"
@@ -69,6 +70,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {100, "MIRROR_PAD", fields::MirrorPad::type, &operators::mirror_pad, &float_model::mirror_pad},
     {114, "QUANTIZE", -1, &operators::quantize, nullptr},
     {117, "HARD_SWISH", -1, &operators::hard_swish, &float_model::hard_swish},
+    {126, "BATCH_MATMUL", fields::BatchMatMul::type, &operators::batch_matmul, &float_model::batch_matmul},
 };
 static_assert(detail::are_named(tflite_operators), "a row has another name than the schema's");
 

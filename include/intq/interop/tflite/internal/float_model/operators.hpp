@@ -25,6 +25,7 @@ void mean(FloatImport& node);
 void add(FloatImport& node);
 void sub(FloatImport& node);
 void mul(FloatImport& node);
+void batch_matmul(FloatImport& node);
 void relu(FloatImport& node);
 void relu6(FloatImport& node);
 void relu_n1_to_1(FloatImport& node);
@@ -196,6 +197,32 @@ INTQ_INLINE void two(FloatImport& node, const char* op_type, int activation_fiel
 INTQ_INLINE void add(FloatImport& node) { two(node, "Add", fields::Add::activation); }
 INTQ_INLINE void sub(FloatImport& node) { two(node, "Sub", fields::Sub::activation); }
 INTQ_INLINE void mul(FloatImport& node) { two(node, "Mul", fields::Mul::activation); }
+
+/// A matrix of BATCH_MATMUL with the axes of the file, or with the last two of them exchanged.
+INTQ_INLINE std::string matrix(FloatImport& node, std::size_t i, bool exchanged) {
+    const FileTensor& tensor = node.input(i);
+    const std::size_t rank = tensor.dims.size();
+    if (rank < 2)
+        throw Error("the operand " + in_quotes(tensor.name) + " of shape " + describe_dims(tensor.dims) +
+                    " is no matrix");
+    const bool is_constant = tensor.is_constant();
+    Integers order = to_file_order(rank);
+    if (is_constant) std::sort(order.begin(), order.end());
+    if (exchanged) std::swap(order[rank - 1], order[rank - 2]);
+    if (!is_constant) return node.permute(node.value(i), order);
+    Dims dims;
+    for (const std::int64_t axis : order) dims.push_back(tensor.dims[static_cast<std::size_t>(axis)]);
+    std::vector<float> values = moved(node.elements(i), tensor.dims, order);
+    // One matrix for all is a weight.
+    while (dims.size() > 2 && dims[0] == 1 && dims.size() <= node.input(1 - i).dims.size()) dims.erase(dims.begin());
+    return node.floats("operand", std::move(values), std::move(dims));
+}
+
+INTQ_INLINE void batch_matmul(FloatImport& node) {
+    using Options = fields::BatchMatMul;
+    const std::string x = matrix(node, 0, node.options().flag(Options::adj_x));
+    node.set_from_file_order(node.node("MatMul", {x, matrix(node, 1, node.options().flag(Options::adj_y))}));
+}
 
 INTQ_INLINE void relu(FloatImport& node) { node.set(node.value(), FusedActivation::relu); }
 INTQ_INLINE void relu6(FloatImport& node) { node.set(node.value(), FusedActivation::relu6); }

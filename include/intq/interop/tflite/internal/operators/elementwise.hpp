@@ -34,55 +34,22 @@ void relu_n1_to_1(OperatorImport& node);
 #    include "intq/arith/make_requantize.hpp"
 #    include "intq/arith/requantize.hpp"
 #    include "intq/core/dtype.hpp"
-#    include "intq/core/layout.hpp"
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/shape.hpp"
+#    include "intq/interop/tflite/internal/operators/constant_operand.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
-#    include "intq/interop/tflite/internal/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/io/flatbuffer.hpp"
 #    include "intq/kernels/streaming/elementwise_call.hpp"
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/quantize_instructions.hpp"
 #    include "intq/tensor/owned_qparams.hpp"
-#    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
-
-/// Codes of a constant.
-INTQ_INLINE std::vector<std::int32_t> constant_codes(const FileTensor& tensor) {
-    const io::FlatBytes bytes(tensor.data);
-    std::vector<std::int32_t> codes;
-    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(tensor.size()); ++i)
-        codes.push_back(tensor.dtype == DType::int8 ? bytes.number<std::int8_t>(i) : bytes.number<std::int16_t>(2 * i));
-    return codes;
-}
-
-/// A constant as an operand of `rank` axes; the first counts the samples, for which it is the same.
-INTQ_INLINE std::int32_t constant_operand(OperatorImport& node, std::size_t i, std::size_t rank) {
-    const FileTensor& file = node.input(i);
-    Dims dims = file.dims;
-    if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), 1);
-    if (dims.size() > rank || dims[0] != 1)
-        throw Error("the constant operand " + in_quotes(file.name) + " of shape " + describe_dims(file.dims) +
-                    " is not the same for each sample");
-    const OwnedQParams qparams = node.qparams(file);
-    node.count_copied(file.data.size());
-    Tensor codes = Tensor::empty(program_shape(dims), file.dtype, Layout::channels_last);
-    index_t at = 0;
-    for (const std::int32_t code : constant_codes(file)) {
-        if (file.dtype == DType::int8)
-            reinterpret_cast<std::int8_t*>(codes.data())[at++] = static_cast<std::int8_t>(code);
-        else
-            reinterpret_cast<std::int16_t*>(codes.data())[at++] = static_cast<std::int16_t>(code);
-    }
-    return quantization::add_constant(node.builder(), codes, qparams, node.layer("constant"));
-}
 
 /// Both operands with the same rank: TFLite puts extents of 1 before the shorter shape.
 INTQ_INLINE std::pair<std::int32_t, std::int32_t> operands(OperatorImport& node) {
@@ -90,7 +57,7 @@ INTQ_INLINE std::pair<std::int32_t, std::int32_t> operands(OperatorImport& node)
     if (node.is_constant(0) && node.is_constant(1)) throw Error("both operands are constants");
     const std::size_t rank = node.output_dims().size();
     const auto operand = [&](std::size_t i) {
-        if (node.is_constant(i)) return constant_operand(node, i, rank);
+        if (node.is_constant(i)) return constant_operand(node, i, rank, node.input(i).dtype);
         Dims dims = node.input(i).dims;
         if (dims.size() < rank) {
             const bool is_batched = !dims.empty() && dims.size() + 1 < rank && dims[0] != 1;

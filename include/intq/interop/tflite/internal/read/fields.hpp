@@ -96,6 +96,9 @@ struct MirrorPad {
 struct LeakyRelu {
     static constexpr int type = 75, alpha = 0;
 };
+struct BatchMatMul {
+    static constexpr int type = 101, adj_x = 0, adj_y = 1;
+};
 
 }  // namespace fields
 
