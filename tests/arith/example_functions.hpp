@@ -489,6 +489,28 @@ inline ExampleValues softmax_entry(const CallArguments& a) {
     });
 }
 
+inline ExampleValues int16_softmax_term(const CallArguments& a) {
+    std::uint32_t entries[arith::int16_softmax_entries];
+    const Status status = arith::make_int16_softmax_tables({a.real("s_in"), 0, DType::int16}, entries);
+    if (!status) return refusal(status);
+    return values(arith::Int16Softmax::term(entries, a.number<std::int32_t>("d")));
+}
+
+inline ExampleValues int16_softmax(const CallArguments& a) {
+    const auto x = a.list<std::int16_t>("x");
+    const std::int32_t largest = *std::max_element(x.begin(), x.end());
+    std::uint32_t entries[arith::int16_softmax_entries];
+    const Status status = arith::make_int16_softmax_tables({a.real("s_in"), 0, DType::int16}, entries);
+    if (!status) return refusal(status);
+    std::uint64_t sum = 0;
+    for (const std::int16_t code : x) sum += arith::Int16Softmax::term(entries, largest - code);
+    ExampleValues result;
+    for (const std::int16_t code : x)
+        result.push_back(example_value(
+            arith::Int16Softmax::of(sum).accumulator(arith::Int16Softmax::term(entries, largest - code))));
+    return result;
+}
+
 inline ExampleValues softmax(const CallArguments& a) {
     const auto x = a.list<std::int8_t>("x");
     const std::int32_t largest = *std::max_element(x.begin(), x.end());
@@ -873,6 +895,8 @@ inline const ExampleFunctions& functions() {
               return values(r.factor, r.shift);
           }}},
         {"softmax", {"s_in x", &softmax}},
+        {"int16_softmax_term", {"s_in d", &int16_softmax_term}},
+        {"int16_softmax", {"s_in x", &int16_softmax}},
         {"inverse_root", {"m", INTQ_EXAMPLE(values(arith::inverse_root(a.number<std::uint32_t>("m"))))}},
         {"normalized", {"x epsilon centered=1", &normalized}},
         {"layer_norm", {"target x s_in s_out eps weight bias", &layer_norm}},

@@ -310,12 +310,17 @@ Outcome run_softmax(const KernelTable& table, Draw draw) {
                             ? arith::make_fixed_point_softmax_tables(table.policy(), {scale, 0, DType::int8})
                             : arith::make_softmax_tables({scale, 0, DType::int8});
     const auto wide = arith::make_wide_softmax_multiplier({scale, 0, DType::int16});
-    if (!tables || !wide) return {};
+    std::uint32_t entries[arith::int16_softmax_entries];
+    const arith::CodesOf out{draw_scale(draw), 0, DType::int16};
+    const auto words = arith::make_int16_softmax_words(table.policy(), out);
+    const arith::OutputCodes codes{0, INT16_MIN, INT16_MAX};
+    if (!tables || !wide || !words || !arith::make_int16_softmax_tables({scale, 0, DType::int16}, entries).ok())
+        return {};
     const index_t rows = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 40),
                   inner = draw.between(1, 9), size = rows * count * inner;
     Given a(draw, size * size_of(row.input));
     Taken z(draw, size * size_of(row.output));
-    row.run({&*tables, *wide, a.bytes(), z.as<std::byte>(), rows, count, inner, &serial});
+    row.run({&*tables, *wide, a.bytes(), z.as<std::byte>(), rows, count, inner, &serial, entries, &*words, &codes});
     return z.bytes();
 }
 

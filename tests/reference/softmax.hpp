@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 8: softmax of int8 codes, docs/arithmetic.md section 4. Layer: tests/reference
+// Oracle, part 8: softmax of codes, docs/arithmetic.md section 4. Layer: tests/reference
 // (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_SOFTMAX_HPP
 #define INTQ_TESTS_REFERENCE_SOFTMAX_HPP
@@ -38,6 +38,38 @@ inline std::vector<std::int64_t> softmax_probabilities(const std::vector<std::in
         const wide e = std::min<wide>(static_cast<wide>(std::floor(32768.0 * exponential(x) + 0.5)), 32767);
         const wide p = (2 * e * r + power_of_two(n - 17)) / (2 * power_of_two(n - 17));  // nothing is negative
         result.push_back(static_cast<std::int64_t>(std::min<wide>(p, 32767)));
+    }
+    return result;
+}
+
+/// The accumulators of one row of int16 codes, 2^-30 each.
+///
+///     d = max - x = 256·h + l, e = SH_R(rhu(2^31·exp(-256·h·s_in))·rhu(2^31·exp(-l·s_in)), 31), S = sum e,
+///     n = bitlen(S), R = fl(2^62 / (S >> (n-32))), acc = SH_R(e·R, n)
+inline std::vector<std::int64_t> int16_softmax_accumulators(const std::vector<std::int64_t>& row, float scale) {
+    const std::int64_t largest = *std::max_element(row.begin(), row.end());
+    const auto table = [&](std::int64_t d) {
+        const long double exponential = std::exp(-static_cast<long double>(d) * static_cast<long double>(scale));
+        return static_cast<wide>(std::floor(2147483648.0L * exponential + 0.5L));
+    };
+    const auto round_down = [](wide x, int bits) {
+        return floor_divide(x + power_of_two(bits - 1), power_of_two(bits));
+    };
+    std::vector<wide> terms;
+    wide sum = 0;
+    for (const std::int64_t x : row) {
+        const std::int64_t d = largest - x;
+        terms.push_back(round_down(table(d / 256 * 256) * table(d % 256), 31));
+        sum += terms.back();
+    }
+    int n = 0;
+    while ((sum >> n) != 0) {
+        ++n;
+    }
+    const wide reciprocal = power_of_two(62) / (sum / power_of_two(n - 32));
+    std::vector<std::int64_t> result;
+    for (const wide term : terms) {
+        result.push_back(static_cast<std::int64_t>(round_down(term * reciprocal, n)));
     }
     return result;
 }

@@ -264,19 +264,30 @@ inline bool run_move_rows(const KernelTable& table) {
     return table.move.size() == 2 && table.pad.size() == 2;
 }
 
+/// Whether the target's table of constraints has an operator from a type to the same type.
+inline bool accepts(const KernelTable& table, OpKind op, DType dtype) {
+    return arith::check_constraints(table.policy().constraints, {.op = op, .input = dtype, .output = dtype}).ok();
+}
+
 inline bool run_softmax_rows(const KernelTable& table) {
     const bool is_fixed_point = table.policy().softmax == arith::SoftmaxRule::fixed_point;
     const auto tables = is_fixed_point
                             ? arith::make_fixed_point_softmax_tables(table.policy(), codes(0.05f, DType::int8))
                             : arith::make_softmax_tables(codes(0.05f, DType::int8));
     const auto wide = arith::make_wide_softmax_multiplier(codes(0.0005f, DType::int16));
-    if (!tables.ok() || !wide.ok()) return false;
+    static std::uint32_t entries[arith::int16_softmax_entries];
+    const auto words = arith::make_int16_softmax_words(table.policy(), codes(0x1p-15f, DType::int16));
+    const arith::OutputCodes all = all_codes(DType::int16);
+    if (!tables.ok() || !wide.ok() || !words.ok() ||
+        !arith::make_int16_softmax_tables(codes(0.0005f, DType::int16), entries).ok())
+        return false;
     for (const kernels::SoftmaxRow& row : table.softmax) {
         clear_y();
-        row.run({&*tables, *wide, x_memory, y_memory, pixels, inputs, 1, &serial});
+        row.run({&*tables, *wide, x_memory, y_memory, pixels, inputs, 1, &serial, entries, &*words, &all});
         if (!y_agrees(row.output)) return false;
     }
-    return table.softmax.size() == (is_fixed_point ? 3 : 1);
+    const std::size_t requantized = accepts(table, OpKind::softmax, DType::int16) ? 2 : 1;
+    return table.softmax.size() == (is_fixed_point ? 3 : requantized);
 }
 
 inline bool run_matmul_rows(const KernelTable& table) {
@@ -300,7 +311,8 @@ inline bool run_matmul_rows(const KernelTable& table) {
                  .executor = &serial});
         if (!y_agrees(row.dtype)) return false;
     }
-    return table.matmul.size() == 2;
+    return table.matmul.size() == std::size_t{accepts(table, OpKind::matmul, DType::int8)} +
+                                      std::size_t{accepts(table, OpKind::matmul, DType::int16)};
 }
 
 inline bool run_layer_norm_rows(const KernelTable& table) {

@@ -112,7 +112,7 @@ constexpr SoftmaxTables fixed_point_softmax_tables(bool is_single, const Quantiz
 /// @return as make_softmax_tables()
 constexpr Result<SoftmaxTables> make_fixed_point_softmax_tables(const PolicyRecord& policy,
                                                                 const CodesOf& in) noexcept {
-    if (const Status status = detail::check_softmax_input(in); !status) return status;
+    if (const Status status = detail::check_softmax_input(in, DType::int8); !status) return status;
     const bool is_single = policy.requantize == RequantizeRule::single_rounding;
     const double largest = is_single ? 0x1p30 - 1.0 : 0x1p31 - 1.0, scaled_up = static_cast<double>(in.scale) * 0x1p26;
     const double real = scaled_up < largest ? scaled_up : largest;

@@ -60,7 +60,7 @@ inline constexpr auto bayes_constraints = join_rows(
     softmax_rows<DType::int8>, rows_of_type<DType::int8, OpKind::layer_norm, OpKind::matmul>);
 
 inline constexpr auto meta_constraints =
-    join_rows(bayes_constraints, rows_of_type<DType::int16, OpKind::layer_norm, OpKind::matmul>,
+    join_rows(bayes_constraints, rows_of_type<DType::int16, OpKind::layer_norm, OpKind::matmul, OpKind::softmax>,
               weighted_rows<DType::int8, DType::int16, DType::int8, DType::int16, DType::int32>,
               weighted_rows<DType::int16, DType::int16, DType::int8, DType::int16, DType::int32>);
 

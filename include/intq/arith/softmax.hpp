@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Softmax of int8 codes by tables and one reciprocal. Layer: arith (docs/arithmetic.md section 4, softmax).
+// Softmax of int8 and int16 codes by tables and one reciprocal. Layer: arith (docs/arithmetic.md section 4, softmax).
 #ifndef INTQ_ARITH_SOFTMAX_HPP
 #define INTQ_ARITH_SOFTMAX_HPP
 
@@ -48,6 +48,35 @@ struct SoftmaxReciprocal {
     }
 };
 
+/// Entries of the tables of int16 codes: exponentials of the high byte of a distance, and of its low byte.
+inline constexpr index_t int16_softmax_entries = 512;
+
+/// The softmax of int16 codes, in steps of 2^-30.
+///
+///     A[h] = rhu(2^31·exp(-256·h·s_in)),  B[l] = rhu(2^31·exp(-l·s_in)),  term = SH_R(A[h]·B[l], 31),
+///     n = bitlen(sum),  factor = fl(2^62 / (sum >> (n - 32))),  accumulator = SH_R(term·factor, n)
+struct Int16Softmax {
+    std::uint64_t factor = 0;  // at most 2^31
+    int shift = 0;             // 32 .. 47
+
+    /// @param entries   A, and B behind it
+    /// @param distance  max - x, 0 … 65535
+    static INTQ_ALWAYS_INLINE constexpr std::uint64_t term(const std::uint32_t* entries,
+                                                           std::int32_t distance) noexcept {
+        const std::uint64_t product = std::uint64_t{entries[distance >> 8]} * entries[256 + (distance & 255)];
+        return (product + (std::uint64_t{1} << 30)) >> 31;
+    }
+    /// @param sum  of at most softmax_most_terms terms, one of them 2^31
+    static INTQ_ALWAYS_INLINE constexpr Int16Softmax of(std::uint64_t sum) noexcept {
+        const int bits = 64 - std::countl_zero(sum);
+        return {(std::uint64_t{1} << 62) / (sum >> (bits - 32)), bits};
+    }
+    /// At most 2^30.
+    INTQ_ALWAYS_INLINE constexpr std::int32_t accumulator(std::uint64_t term) const noexcept {
+        return static_cast<std::int32_t>((term * factor + (std::uint64_t{1} << (shift - 1))) >> shift);
+    }
+};
+
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::arith
 
@@ -56,15 +85,16 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
-/// int8 codes of a softmax.
-constexpr Status check_softmax_input(const CodesOf& in) noexcept {
-    if (in.dtype != DType::int8)
+/// Codes of a softmax.
+constexpr Status check_softmax_input(const CodesOf& in, DType dtype) noexcept {
+    if (in.dtype != dtype)
         return {StatusCode::dtype_mismatch, OpKind::softmax, Field::input, static_cast<std::int64_t>(in.dtype),
-                static_cast<std::int64_t>(DType::int8)};
+                static_cast<std::int64_t>(dtype)};
     if (const Status status = check_scale(in.scale, OpKind::softmax, Field::input); !status) return status;
-    if (in.zero_point >= INT8_MIN && in.zero_point <= INT8_MAX) return {};
-    return {StatusCode::value_out_of_range,          OpKind::softmax, Field::zero_point, in.zero_point,
-            in.zero_point < 0 ? INT8_MIN : INT8_MAX, Field::input};
+    const std::int64_t lowest = lowest_code(dtype), highest = highest_code(dtype);
+    if (in.zero_point >= lowest && in.zero_point <= highest) return {};
+    return {StatusCode::value_out_of_range,       OpKind::softmax, Field::zero_point, in.zero_point,
+            in.zero_point < 0 ? lowest : highest, Field::input};
 }
 
 }  // namespace detail
@@ -72,7 +102,7 @@ constexpr Status check_softmax_input(const CodesOf& in) noexcept {
 /// @return the errors of check_scale(); dtype_mismatch of input for another type than int8; value_out_of_range of
 ///         zero_point: no code of the type
 inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
-    if (const Status status = detail::check_softmax_input(in); !status) return status;
+    if (const Status status = detail::check_softmax_input(in, DType::int8); !status) return status;
     SoftmaxTables tables{};
     for (int d = 0; d < 256; ++d) {
         const double weight = real_exp(dmul(-static_cast<double>(d), static_cast<double>(in.scale)));
@@ -83,10 +113,45 @@ inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
     return tables;
 }
 
+/// Writes A and B of Int16Softmax.
+///
+/// @param entries  int16_softmax_entries
+/// @return the errors of check_scale(); dtype_mismatch of input for another type than int16; value_out_of_range of
+///         zero_point: no code of the type
+inline Status make_int16_softmax_tables(const CodesOf& in, std::uint32_t* entries) noexcept {
+    if (const Status status = detail::check_softmax_input(in, DType::int16); !status) return status;
+    const auto entry = [&](int distance) {
+        const double weight = real_exp(dmul(-static_cast<double>(distance), static_cast<double>(in.scale)));
+        return static_cast<std::uint32_t>(round_half_up(0x1p31 * weight));
+    };
+    for (int i = 0; i < 256; ++i) {
+        entries[i] = entry(256 * i);
+        entries[256 + i] = entry(i);
+    }
+    return {};
+}
+
+/// The words that requantize the accumulators of Int16Softmax.
+///
+/// @return the errors of make_requantize_words()
+constexpr Result<ChannelWords> make_int16_softmax_words(const PolicyRecord& policy, const CodesOf& out) noexcept {
+    const auto words = make_requantize_words(policy, RequantizeSource::add_accumulator, {0x1p-30f, 1.0f, out.scale}, 32,
+                                             out.dtype, SumRange{0, std::int64_t{1} << 30});
+    return words ? words : words.status().in(OpKind::softmax);
+}
+
 /// Whether tables from anywhere keep the formula inside its bits: the largest element stands for 1.
 constexpr bool are_softmax_tables(const SoftmaxTables& tables) noexcept {
     bool are = tables.term[0] == std::uint32_t{1} << 31;
     for (int d = 0; d < 256; ++d) are = are && tables.probability[d] >= 0 && tables.term[d] <= tables.term[0];
+    return are;
+}
+
+/// The same for the tables of int16 codes.
+constexpr bool are_int16_softmax_tables(const std::uint32_t* entries) noexcept {
+    constexpr std::uint32_t one = std::uint32_t{1} << 31;
+    bool are = entries[0] == one && entries[256] == one;
+    for (index_t i = 0; i < int16_softmax_entries; ++i) are = are && entries[i] <= one;
     return are;
 }
 

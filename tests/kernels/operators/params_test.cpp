@@ -346,6 +346,19 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     softmax.count = 3;
     softmax.inner = 1;
     RoundTrip(OpKind::softmax, DType::int8, {image, image}, &softmax).check(table, ops, 2 * image.size());
+    if (!kernels::operators::has_softmax(table, {DType::int16, DType::none, DType::int16})) return;
+    if (table.policy().softmax == arith::SoftmaxRule::requantized) {
+        std::uint32_t entries[arith::int16_softmax_entries];
+        REQUIRE(arith::make_int16_softmax_tables({0.001f, 0, DType::int16}, entries).ok());
+        softmax.tables = {};
+        softmax.entries = entries;
+        softmax.entry_count = arith::int16_softmax_entries;
+        softmax.requantize = {};
+        softmax.requantize.words =
+            value_of(arith::make_int16_softmax_words(table.policy(), {0x1p-16f, 0, DType::int16}));
+        softmax.requantize.codes = {0, INT16_MIN, INT16_MAX};
+        RoundTrip(OpKind::softmax, DType::int16, {image, image}, &softmax).check(table, ops);
+    }
     if (table.layer_norm.empty()) return;
     const std::int32_t weight[3] = {1 << 30, -(1 << 29), 0}, bias[3] = {-(1 << 29), 77, 1 << 29};
     kernels::LayerNormStepParams norm;

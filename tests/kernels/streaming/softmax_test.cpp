@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "reference/softmax.hpp"
 #include "support/catch.hpp"
@@ -24,7 +25,7 @@ std::vector<std::int16_t> run(const std::vector<std::int8_t>& x, float scale, in
     std::vector<std::int16_t> first;
     for (const test::BackendTables& backend : test::usable_backend_tables()) {
         const auto rows = backend.tables[0]->softmax;
-        REQUIRE(rows.size() == 1);
+        REQUIRE(rows.size() == 2);
         REQUIRE(rows[0].input == DType::int8);
         for (const Executor& executor : {serial, backward.executor()}) {
             test::GuardedBuffer y(x.size() * sizeof(std::int16_t));
@@ -220,6 +221,120 @@ TEST_CASE("TFLite's softmax of int16 codes is near real arithmetic for all scale
     INFO("largest error " << worst << " of 2^-15, " << worst_of_its_bound << " of its bound");
     CHECK(worst_of_its_bound < 1.0);
     CHECK(worst > 0.5);
+}
+
+namespace {
+
+/// Codes of int16 rows that differ from the oracle's; `worst` is the largest error against real numbers, in codes of
+/// the output.
+int count_wrong_int16(std::size_t target, const std::vector<std::int16_t>& x, float scale, float out_scale,
+                      index_t inner, double& worst) {
+    const arith::PolicyRecord& policy = test::scalar_tables().tables[target]->policy();
+    std::uint32_t entries[arith::int16_softmax_entries];
+    REQUIRE(arith::make_int16_softmax_tables({scale, 0, DType::int16}, entries).ok());
+    REQUIRE(arith::are_int16_softmax_tables(entries));
+    const test::Codes out{out_scale, 0, DType::int16};
+    const auto words = arith::make_int16_softmax_words(policy, out.codes_of());
+    REQUIRE(words.ok());
+    const arith::OutputCodes codes = out.output_codes();
+    const auto count = static_cast<index_t>(x.size()) / inner;
+    test::BackwardExecutor backward;
+    std::vector<std::int16_t> y;
+    for (const test::BackendTables& backend : test::usable_backend_tables()) {
+        const kernels::SoftmaxRow* const row =
+            kernels::operators::find_softmax(*backend.tables[target], DType::int16, DType::int16);
+        REQUIRE(row != nullptr);
+        for (const Executor& executor : {serial, backward.executor()}) {
+            test::GuardedBuffer to(x.size() * sizeof(std::int16_t));
+            row->run({.x = x.data(),
+                      .y = to.as<std::int16_t>(),
+                      .rows = 1,
+                      .count = count,
+                      .inner = inner,
+                      .executor = &executor,
+                      .entries = entries,
+                      .words = &*words,
+                      .codes = &codes});
+            CHECK(to.is_intact());
+            const std::vector<std::int16_t> given(to.as<std::int16_t>(), to.as<std::int16_t>() + x.size());
+            if (y.empty()) y = given;
+            CHECK(given == y);
+        }
+    }
+    int wrong = 0;
+    for (index_t first = 0; first < inner; ++first) {
+        std::vector<std::int64_t> row;
+        for (index_t k = 0; k < count; ++k) row.push_back(x[static_cast<std::size_t>(first + k * inner)]);
+        const std::vector<std::int64_t> accumulators = ref::int16_softmax_accumulators(row, scale);
+        const std::int64_t largest = *std::max_element(row.begin(), row.end());
+        long double sum = 0;
+        const auto term = [&](std::int64_t code) {
+            return std::exp(static_cast<long double>(code - largest) * static_cast<long double>(scale));
+        };
+        for (const std::int64_t code : row) sum += term(code);
+        for (std::size_t k = 0; k < row.size(); ++k) {
+            const std::int64_t given = y[static_cast<std::size_t>(first) + k * static_cast<std::size_t>(inner)];
+            wrong += given != ref::requantize_accumulator(test::oracle_targets()[target], accumulators[k], 0x1p-30f,
+                                                          1.0f, 8, out.for_oracle(), ref::Role::element);
+            const long double real = term(row[k]) / sum / static_cast<long double>(out_scale);
+            if (real < 32767.0L)
+                worst = std::max(worst, static_cast<double>(std::abs(real - static_cast<long double>(given))));
+        }
+    }
+    return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("softmax of int16 codes is the oracle's on each target that has it, and near real arithmetic") {
+    struct Bound {
+        std::size_t target;
+        double most;
+    };
+    for (const auto& [target, most] : {Bound{0, 0.53}, Bound{5, 2.1}}) {
+        std::mt19937 random(5);
+        double worst = 0;
+        int wrong = 0;
+        for (int i = 0; i < 400; ++i) {
+            const index_t count = i % 50 == 0 ? 1000 : 1 + static_cast<index_t>(random() % 40);
+            const index_t inner = 1 + static_cast<index_t>(random() % 3);
+            const float scale =
+                std::ldexp(1.0f + static_cast<float>(random() % 1000) / 1000.0f, static_cast<int>(random() % 18) - 20);
+            std::vector<std::int16_t> x(static_cast<std::size_t>(count * inner));
+            for (auto& code : x)
+                code = static_cast<std::int16_t>(i % 7 == 0   ? -32768 + 65535 * static_cast<int>(random() % 2)
+                                                 : i % 7 == 1 ? 5
+                                                              : static_cast<int>(random() % 65536) - 32768);
+            const float out_scale = std::ldexp(1.0f, -15 - static_cast<int>(random() % 4));
+            wrong += count_wrong_int16(target, x, scale, out_scale, inner, worst);
+        }
+        CHECK(wrong == 0);
+        INFO("largest error on target " << target << ": " << worst << " codes");
+        CHECK(worst < most);
+        CHECK(worst > 0.45);
+        // As many terms as there may be: equal, and one beside 65534 small ones.
+        CHECK(count_wrong_int16(target, std::vector<std::int16_t>(65535, -3), 0.01f, 0x1p-31f, 1, worst) == 0);
+        std::vector<std::int16_t> one(65535, -32768);
+        one[77] = 32767;
+        CHECK(count_wrong_int16(target, one, 0.0001f, 0x1p-15f, 1, worst) == 0);
+    }
+}
+
+TEST_CASE("softmax of int16 codes refuses scales and types that it has no tables for, and tables that are none") {
+    std::uint32_t entries[arith::int16_softmax_entries];
+    const auto made = [&](const arith::CodesOf& in) { return arith::make_int16_softmax_tables(in, entries); };
+    CHECK(made({0.0f, 0, DType::int16}).code == StatusCode::scale_out_of_range);
+    CHECK(made({std::nanf(""), 0, DType::int16}).code == StatusCode::not_finite);
+    CHECK(made({0.1f, 0, DType::int8}).code == StatusCode::dtype_mismatch);
+    CHECK(made({0.1f, 32768, DType::int16}) ==
+          Status{StatusCode::value_out_of_range, OpKind::softmax, Field::zero_point, 32768, 32767, Field::input});
+    REQUIRE(made({0.1f, -32768, DType::int16}).ok());
+    for (const std::size_t at : {std::size_t{0}, std::size_t{256}, std::size_t{511}}) {
+        const std::uint32_t kept = entries[at];
+        entries[at] = at == 511 ? 0x80000001u : 0x7fffffffu;
+        CHECK_FALSE(arith::are_int16_softmax_tables(entries));
+        entries[at] = kept;
+    }
 }
 
 TEST_CASE("TFLite's softmax refuses scales and types that it has no numbers for, and numbers that are none") {

@@ -14,10 +14,13 @@ inline namespace INTQ_CORE_ABI {
 /// Parameters of a softmax instruction.
 struct SoftmaxParams {
     arith::SoftmaxTables tables{};       // of int8 codes
-    arith::QuantizedMultiplier input{};  // of int16 codes
-    RequantizeParams requantize{};       // from arith::softmax_probability, where the target's rule is `requantized`
-    index_t count = 1;                   // extent of the axis
-    index_t inner = 1;                   // elements from one to the next along it
+    arith::QuantizedMultiplier input{};  // of int16 codes, where the target's rule is `fixed_point`
+    RequantizeParams requantize{};  // where it is `requantized`: from arith::softmax_probability, or of int16 codes
+                                    // from accumulators of arith::Int16Softmax
+    index_t count = 1;              // extent of the axis
+    index_t inner = 1;              // elements from one to the next along it
+    index_t entry_count = 0;        // int16_softmax_entries of int16 codes, where the rule is `requantized`
+    const std::uint32_t* entries = nullptr;
 };
 template <> inline constexpr ParamKind param_kind<SoftmaxParams> = ParamKind::softmax;
 
@@ -27,12 +30,17 @@ template <> inline constexpr ParamKind param_kind<SoftmaxParams> = ParamKind::so
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// Whether the numbers, which may come from anywhere, are such that the formula keeps its bits.
+/// Whether the numbers of the struct, which may come from anywhere, are such that the formula keeps its bits.
 constexpr bool are_softmax_numbers(const arith::PolicyRecord& policy, const SoftmaxParams& step, DType input) noexcept {
-    const bool is_wide = policy.softmax == arith::SoftmaxRule::fixed_point && input != DType::int8;
-    return is_wide ? is_softmax_multiplier(step.input) : are_softmax_tables(policy.softmax, step.tables);
+    const bool is_fixed_point = policy.softmax == arith::SoftmaxRule::fixed_point;
+    if (input == DType::int8) return step.entry_count == 0 && are_softmax_tables(policy.softmax, step.tables);
+    return is_fixed_point ? step.entry_count == 0 && is_softmax_multiplier(step.input)
+                          : step.entry_count == arith::int16_softmax_entries;
 }
 
+inline void describe_memory(SoftmaxParams& step, auto& fields) {
+    fields.memory("entries", step.entries, ParamType::uint32, step.entry_count);
+}
 inline void describe_params(SoftmaxParams& step, auto& fields) {
     fields("tables.probability", step.tables.probability);
     fields("tables.term", step.tables.term);
@@ -41,13 +49,18 @@ inline void describe_params(SoftmaxParams& step, auto& fields) {
     fields("requantize", step.requantize);
     fields("count", step.count);
     fields("inner", step.inner);
+    fields("entry_count", step.entry_count);
     const arith::PolicyRecord& policy = fields.context().policy();
     // The type of the input is not among the fields; check_softmax() knows it.
-    const bool is_wide = policy.softmax == arith::SoftmaxRule::fixed_point && step.tables.term[0] == 0;
+    const bool is_wide =
+        policy.softmax == arith::SoftmaxRule::fixed_point ? step.tables.term[0] == 0 : step.entry_count != 0;
     const DType input = is_wide ? DType::int16 : DType::int8;
-    fields.expect(are_softmax_numbers(policy, step, input), Field::storage);
+    if (!fields.expect(are_softmax_numbers(policy, step, input), Field::storage)) return;
     fields.expect(step.count >= 1 && step.count <= most_softmax_terms(policy.softmax, input) && step.inner >= 1,
                   Field::axis);
+    describe_memory(step, fields);
+    fields.expect_memory([&] { return step.entry_count == 0 || arith::are_int16_softmax_tables(step.entries); },
+                         Field::storage);
 }
 
 namespace operators {
@@ -55,46 +68,58 @@ namespace operators {
 /// The row that runs a softmax of these types; null where there is none.
 inline const SoftmaxRow* find_softmax(const KernelTable& table, DType input, DType output) noexcept {
     for (const SoftmaxRow& row : table.softmax)
-        if (row.input == input && (row.rule == arith::SoftmaxRule::requantized || row.output == output)) return &row;
+        if (row.input == input && (row.gives_probabilities || row.output == output)) return &row;
     return nullptr;
 }
 
 inline bool has_softmax(const KernelTable& table, const OperatorTypes& types) noexcept {
     const SoftmaxRow* const row = find_softmax(table, types.input, types.output);
     if (row == nullptr) return false;
-    return row->rule == arith::SoftmaxRule::fixed_point ||
-           has_requantize(table, {row->output, DType::none, types.output});
+    return !row->gives_probabilities || has_requantize(table, {row->output, DType::none, types.output});
 }
 
 inline Status check_softmax(const OperatorCall& call) noexcept {
     const auto& step = call.params_as<SoftmaxParams>();
+    const arith::PolicyRecord& policy = call.table.policy();
     if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     const index_t size = call.y().elements_per_image();
-    if (!has_softmax(call.table, {call.x().dtype, DType::none, call.y().dtype}))
-        return detail::no_kernel(call.op, call.x().dtype);
-    if (!are_softmax_numbers(call.table.policy(), step, call.x().dtype)) return corrupt(call.op, Field::storage, 0, 0);
-    if (const index_t most = most_softmax_terms(call.table.policy().softmax, call.x().dtype); step.count > most)
+    const DType x = call.x().dtype, y = call.y().dtype;
+    if (!has_softmax(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
+    if (!are_softmax_numbers(policy, step, x)) return corrupt(call.op, Field::storage, 0, 0);
+    if (const index_t most = most_softmax_terms(policy.softmax, x); step.count > most)
         return corrupt(call.op, Field::axis, step.count, most);
     if (size % step.count != 0 || size / step.count % step.inner != 0)
         return corrupt(call.op, Field::axis, step.count, size);
-    if (call.table.policy().softmax == arith::SoftmaxRule::fixed_point) return {};
-    return check_requantize_params(call.table.policy(), step.requantize, DType::int16, call.y().dtype, call.op);
+    if (policy.softmax == arith::SoftmaxRule::fixed_point) return {};
+    if (find_softmax(call.table, x, y)->gives_probabilities)
+        return check_requantize_params(policy, step.requantize, DType::int16, y, call.op);
+    if (!arith::are_words(policy.requantize, step.requantize.words, 32)) return corrupt(call.op, Field::scale, 0, 0);
+    return arith::check_output_codes(policy, step.requantize.codes, y, call.op);
 }
 
 inline index_t softmax_workspace(const OperatorCall& call) noexcept {
-    const bool requantizes = call.table.policy().softmax == arith::SoftmaxRule::requantized;
-    return requantizes ? call.y_size() * static_cast<index_t>(sizeof(std::int16_t)) : 0;
+    const SoftmaxRow* const row = find_softmax(call.table, call.x().dtype, call.y().dtype);
+    return row != nullptr && row->gives_probabilities ? call.y_size() * static_cast<index_t>(sizeof(std::int16_t)) : 0;
 }
 
 inline void run_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& step = call.params_as<SoftmaxParams>();
     const SoftmaxRow* const softmax = find_softmax(call.table, call.x().dtype, call.y().dtype);
     INTQ_ASSERT(softmax != nullptr);
-    const bool requantizes = softmax->rule == arith::SoftmaxRule::requantized;
+    const bool requantizes = softmax->gives_probabilities;
     void* const probabilities = requantizes ? static_cast<void*>(call.workspace.data) : call.y_data();
     const index_t size = call.y_size();
-    softmax->run({&step.tables, step.input, call.x_data(), probabilities, size / (step.count * step.inner), step.count,
-                  step.inner, call.executor});
+    softmax->run({.tables = &step.tables,
+                  .input = step.input,
+                  .x = call.x_data(),
+                  .y = probabilities,
+                  .rows = size / (step.count * step.inner),
+                  .count = step.count,
+                  .inner = step.inner,
+                  .executor = call.executor,
+                  .entries = step.entries,
+                  .words = &step.requantize.words,
+                  .codes = &step.requantize.codes});
     if (!requantizes) return;
     const auto& row = detail::find_row(call.table.requantize, [&](const RequantizeRow& r) {
         return r.input == DType::int16 && r.output == call.y().dtype;

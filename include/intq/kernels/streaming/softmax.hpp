@@ -6,7 +6,9 @@
 
 #include <array>
 
+#include "intq/arith/constraints.hpp"
 #include "intq/arith/fixed_point_softmax.hpp"
+#include "intq/arith/lanes.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/kernels/streaming/softmax_call.hpp"
@@ -99,18 +101,55 @@ template <bool IsSingle> void wide_softmax_codes(const SoftmaxCall& call) INTQ_N
         });
 }
 
+/// y = the requantized probabilities of rows of int16 codes, by arith::Int16Softmax
+///
+/// @tparam Policy  requantize policy for sums of 32 bits
+/// @pre 1 <= count <= arith::softmax_most_terms; are_int16_softmax_tables(entries); y must not overlap x
+///
+/// Result   exact
+/// Memory   no scratch
+/// Cost     O(n): three passes over each row, and a division
+template <class Policy> void int16_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
+    using L = arith::scalar_lanes;
+    using arith::Int16Softmax;
+    const arith::OutputLanes<L> out(*call.codes);
+    const auto channel = Policy::template load<L>(call.words->data(), 1);
+    detail::for_each_softmax<std::int16_t, std::int16_t>(
+        call, [&](const std::int16_t* x, std::int16_t* y, index_t stride) {
+            const std::int32_t largest = detail::largest_of(x, call.count, stride);
+            std::uint64_t sum = 0;
+            for (index_t k = 0; k < call.count; ++k) sum += Int16Softmax::term(call.entries, largest - x[k * stride]);
+            const auto reciprocal = Int16Softmax::of(sum);
+            for (index_t k = 0; k < call.count; ++k) {
+                const std::uint64_t term = Int16Softmax::term(call.entries, largest - x[k * stride]);
+                y[k * stride] =
+                    static_cast<std::int16_t>(Policy::template apply<L>(reciprocal.accumulator(term), channel, out));
+            }
+        });
+}
+
 namespace detail {
 
 template <class TargetType> constexpr auto softmax_rows_of() noexcept {
     using arith::SoftmaxRule;
     if constexpr (TargetType::policy.softmax == SoftmaxRule::requantized) {
-        return std::array{SoftmaxRow{SoftmaxRule::requantized, DType::int8, DType::int16, &softmax_codes}};
+        constexpr SoftmaxRow narrow{SoftmaxRule::requantized, DType::int8, DType::int16, true, &softmax_codes};
+        constexpr arith::OperatorUse of_int16{.op = OpKind::softmax, .input = DType::int16, .output = DType::int16};
+        if constexpr (arith::check_constraints(TargetType::policy.constraints, of_int16).ok()) {
+            using Policy = arith::RequantizePolicy<TargetType, std::int32_t>;
+            return std::array{narrow, SoftmaxRow{SoftmaxRule::requantized, DType::int16, DType::int16, false,
+                                                 &int16_softmax_codes<Policy>}};
+        } else {
+            return std::array{narrow};
+        }
     } else {
         constexpr bool is_single = TargetType::policy.requantize == arith::RequantizeRule::single_rounding;
         return std::array{
-            SoftmaxRow{SoftmaxRule::fixed_point, DType::int8, DType::int8, &fixed_point_softmax_codes<std::int8_t>},
-            SoftmaxRow{SoftmaxRule::fixed_point, DType::int8, DType::int16, &fixed_point_softmax_codes<std::int16_t>},
-            SoftmaxRow{SoftmaxRule::fixed_point, DType::int16, DType::int16, &wide_softmax_codes<is_single>}};
+            SoftmaxRow{SoftmaxRule::fixed_point, DType::int8, DType::int8, false,
+                       &fixed_point_softmax_codes<std::int8_t>},
+            SoftmaxRow{SoftmaxRule::fixed_point, DType::int8, DType::int16, false,
+                       &fixed_point_softmax_codes<std::int16_t>},
+            SoftmaxRow{SoftmaxRule::fixed_point, DType::int16, DType::int16, false, &wide_softmax_codes<is_single>}};
     }
 }
 

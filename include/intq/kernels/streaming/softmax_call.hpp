@@ -15,19 +15,22 @@ inline namespace INTQ_CORE_ABI {
 /// One run of a softmax: `rows` blocks of count·inner codes; the elements of one sum lie `inner` apart.
 struct SoftmaxCall {
     const arith::SoftmaxTables* tables = nullptr;  // of int8 codes
-    arith::QuantizedMultiplier input{};            // of int16 codes
+    arith::QuantizedMultiplier input{};            // of int16 codes, where the rule is fixed_point
     const void* x = nullptr;
     void* y = nullptr;
     index_t rows = 0;
     index_t count = 0;
     index_t inner = 1;
     const Executor* executor = nullptr;
+    // Of int16 codes, where the rule is requantized:
+    const std::uint32_t* entries = nullptr;
+    const arith::ChannelWords* words = nullptr;
+    const arith::OutputCodes* codes = nullptr;
 };
-/// Under SoftmaxRule::requantized the output is int16 probabilities of 2^-15, still to be requantized; under
-/// fixed_point it is the operator's output.
 struct SoftmaxRow {
     arith::SoftmaxRule rule;
     DType input, output;
+    bool gives_probabilities;  // of 2^-15 in int16, still to be requantized; else it gives the operator's output
     void (*run)(const SoftmaxCall&);
 };
 

@@ -107,7 +107,8 @@ void softmax(const X& x, const SoftmaxNumbers<typename X::value_type>& numbers, 
              const Executor& executor = serial) INTQ_NOEXCEPT {
     constexpr int row = detail::softmax_row<TargetType, typename X::value_type, typename Out::value_type>();
     if constexpr (TargetType::policy.softmax == arith::SoftmaxRule::requantized)
-        static_assert(row >= 0, "softmax: x must be int8 codes and out int16 codes; use requantize() for other types");
+        static_assert(row >= 0 && std::is_same_v<typename X::value_type, std::int8_t>,
+                      "softmax: x must be int8 codes and out int16 codes; use requantize() for other types");
     else
         static_assert(row >= 0, "softmax: out must be int16 codes for an x of int16 codes");
     INTQ_ASSERT(check_softmax<TargetType>(x, numbers, axis, out).ok());

@@ -45,12 +45,22 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 /// Checks everything for the target's rule except the axis.
-INTQ_INLINE kernels::SoftmaxParams softmax_params(const program::ProgramBuilder& builder, std::int32_t x,
+INTQ_INLINE kernels::SoftmaxParams softmax_params(program::ProgramBuilder& builder, std::int32_t x,
                                                   const OwnedQParams& output, const QParams& out,
                                                   const program::LayerName& layer) {
     const arith::PolicyRecord& target = builder.target();
     const arith::CodesOf in = builder.codes_of(x), to = program::ProgramBuilder::codes_of(output);
     kernels::SoftmaxParams step;
+    if (target.softmax == arith::SoftmaxRule::requantized && in.dtype == DType::int16) {
+        step.entry_count = arith::int16_softmax_entries;
+        const Workspace memory = builder.new_buffer(step.entry_count * static_cast<index_t>(sizeof(std::uint32_t)));
+        auto* const entries = reinterpret_cast<std::uint32_t*>(memory.data);
+        throw_if_failed(arith::make_int16_softmax_tables(in, entries), layer.name);
+        step.entries = entries;
+        step.requantize.codes = program::ProgramBuilder::output_codes(out);
+        step.requantize.words = program::made_or_throw(arith::make_int16_softmax_words(target, to), out, layer);
+        return step;
+    }
     if (target.softmax == arith::SoftmaxRule::requantized) {
         step.tables = value_or_throw(arith::make_softmax_tables(in), layer.name);
         step.requantize = program::made_or_throw(kernels::make_requantize(target, arith::softmax_probability, to,
