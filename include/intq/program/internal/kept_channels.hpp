@@ -63,7 +63,9 @@ INTQ_INLINE kernels::ChannelsFollow of_layer(const kernels::PackedConv2d& packed
     using enum kernels::ChannelsFollow;
     if (!has_codes(y) && (packed.has_sumin || packed.is_depthwise)) return none;
     if (packed.is_depthwise) return each;
-    return packed.groups == 1 && channels_of(x) == packed.in_channels ? weighted : none;
+    const bool has_channels =
+        channels_of(x) == packed.in_channels && (!has_codes(y) || channels_of(y) == packed.out_channels);
+    return packed.groups == 1 && has_channels ? weighted : none;
 }
 
 /// Of an operator whose operands are images, or vectors, like its output.
