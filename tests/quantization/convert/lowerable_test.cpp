@@ -215,6 +215,13 @@ void add_pools(std::vector<Case>& cases) {
     cases.push_back(function("mean of planes, kept", [](const nn::Value& x) { return nn::mean(x, {-1, -2}, true); }));
     cases.push_back(function("mean of channels", [](const nn::Value& x) { return nn::mean(x, {1}); }));
     cases.push_back(function("mean of rows", [](const nn::Value& x) { return nn::mean(x, {-1}); }));
+    cases.push_back(function("mean of samples", [](const nn::Value& x) { return nn::mean(x, {0}); }));
+    cases.push_back(function(
+        "mean of tokens", [](const nn::Value& x) { return nn::mean(x, {1}); }, Shape(2, 5, 4)));
+    cases.push_back(function("mean of channels and rows", [](const nn::Value& x) {
+        return nn::mean(x, {1, 2}, true);
+    }));
+    cases.push_back(function("mean of all", [](const nn::Value& x) { return nn::mean(x, {1, 2, 3}); }));
     cases.push_back(function(
         "mean of vectors", [](const nn::Value& x) { return nn::mean(x, {1}); }, Shape(2, 5)));
 }
@@ -454,8 +461,8 @@ TEST_CASE("Prepare's refusals name the node and quote the rows of the target") {
     CHECK(
         blind("cat along 0", bayes).find("prepare: %cat (cat): a program keeps axis 0, the samples; a cat along it") ==
         0);
-    CHECK(blind("mean of channels", meta)
-              .find("prepare: %mean (mean): a mean has an integer form over height and width") == 0);
+    CHECK(blind("mean of samples", meta)
+              .find("prepare: %mean (mean): a program keeps axis 0, the samples; a mean along it") == 0);
     CHECK(blind("avg_pool2d padded", tflite) == blind("avg_pool2d", tflite));  // neither is
     CHECK(blind("avg_pool2d padded by valid cells", bayes)
               .find("prepare: %op (AvgPool2d): avg_pool2d: count_include_pad = false with padding is not supported") ==

@@ -206,7 +206,7 @@ TEST_CASE("What has no integer form in these operators is refused with the node'
             lower(convert(*model, table.policy(), x, DType::int8), table, 2);
         });
     };
-    CHECK(message([](test::LambdaModel&, nn::Arguments a) { return nn::mean(a[0], {1}); }).find("height and width") !=
+    CHECK(message([](test::LambdaModel&, nn::Arguments a) { return nn::mean(a[0], {0}); }).find("a mean along it") !=
           std::string::npos);
     CHECK(message([](test::LambdaModel&, nn::Arguments a) {
               return nn::pad(a[0], {0, 0, 0, 0, 1, 1}, 0.0);
@@ -403,6 +403,30 @@ TEST_CASE("The channels of an image are features of rows, and back, where they l
         CHECK(kinds[OpKind::layout_change] + kinds[OpKind::permute] == 0);
         CHECK(kinds[OpKind::reshape] == 2);  // to rows, where the image is used again, and back in its place
     });
+}
+
+TEST_CASE("A mean along any axes averages the codes of lines, and moves none where features lie in rows") {
+    const auto mean_of = [](std::initializer_list<index_t> axes, bool keepdim) {
+        return stubbed({{"in", test::make_linear(6, 6, 2)}}, [=](test::LambdaModel& m, nn::Arguments a) {
+            return nn::relu(nn::mean(m.call("in", a[0]), axes, keepdim));
+        });
+    };
+    const intq::Tensor tokens = test::random_tensor(Shape(4, 7, 6), 9),
+                       images = test::random_tensor(Shape(4, 3, 5, 6), 10);
+    // bernoulli2's windows end at 7.
+    CHECK(compare_with_reference(*mean_of({1}, false), tokens, DType::int8, 20.0) == 7);
+    CHECK(compare_with_reference(*mean_of({1}, true), tokens, DType::int16, 50.0) == 6);
+    CHECK(compare_with_reference(*mean_of({1}, false), images, DType::int8, 20.0) == 7);
+    CHECK(compare_with_reference(*mean_of({-1}, true), images, DType::int8, 20.0) == 7);
+    CHECK(compare_with_reference(*mean_of({1, 3}, true), images, DType::int16, 50.0) == 6);
+    CHECK(compare_with_reference(*mean_of({2, 1, 3}, true), images, DType::int16, 50.0) == 6);
+    const LoweredModel lowered =
+        lower(convert(*mean_of({1}, false), test::scalar_tables().tables[0]->policy(), tokens, DType::int8),
+              *test::scalar_tables().tables[0], 4);
+    std::map<OpKind, int> kinds;
+    for (const auto& instruction : lowered.program().program().instructions) ++kinds[instruction.op];
+    CHECK(kinds[OpKind::layout_change] == 1);  // of the input
+    CHECK(kinds[OpKind::permute] == 0);
 }
 
 TEST_CASE("Attention multiplies queries, keys and values where linear layers left them, and moves its result once") {

@@ -52,6 +52,7 @@ private:
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/internal/constant_operand.hpp"
 #    include "intq/quantization/operators/internal/host_layer.hpp"
+#    include "intq/quantization/operators/internal/mean.hpp"
 #    include "intq/quantization/operators/internal/norm.hpp"
 #    include "intq/quantization/operators/layer_norm.hpp"
 #    include "intq/quantization/operators/matmul.hpp"

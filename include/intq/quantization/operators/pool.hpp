@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// max_pool2d, avg_pool2d, adaptive_avg_pool2d and the mean of images on codes. Long because averages have several forms
-// on codes. Layer: quantization.
+// max_pool2d, avg_pool2d and adaptive_avg_pool2d on codes. Long because averages have several forms on codes. Layer:
+// quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 #define INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 
@@ -336,33 +336,6 @@ INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
     return make_as<Step, AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}});
 }
 
-/// Over height and width of images.
-INTQ_INLINE void check_mean(const StepRequest& request) {
-    const Shape& in = request.inputs.at(0)->shape;
-    const nn::Arguments arguments = request.arguments();
-    const auto axes = arguments.has(1) ? nn::integers_of(arguments[1]) : std::vector<index_t>();
-    const auto along_all = [&](int rank) {
-        std::set<index_t> wanted, along;
-        for (int axis = 2; axis < rank; ++axis) wanted.insert(axis);
-        for (const index_t axis : axes) along.insert(axis < 0 ? axis + rank : axis);
-        return along == wanted;
-    };
-    const bool fits =
-        in.rank == 0 ? along_all(4) || along_all(3) : (in.rank == 3 || in.rank == 4) && along_all(in.rank);
-    if (!fits)
-        throw request.error(
-            "a mean has an integer form over height and width of (N, C, H, W) and over the last axis "
-            "of (N, C, L), given " +
-            std::to_string(axes.size()) + " axes" + (in.rank == 0 ? "" : " of " + to_string(in)));
-}
-
-INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
-    check_mean(request);
-    const nn::Arguments arguments = request.arguments();
-    const Size2d kernel = image_size(request);
-    return make_as<Step, AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}}, !arguments.flag(2));
-}
-
 template <class Pool> Window2d window_of(const nn::Module& module) {
     return dynamic_cast<const Pool&>(module).window();
 }
@@ -421,17 +394,6 @@ inline constexpr QuantizedOperator adaptive_avg_pool2d{.name = "adaptive_avg_poo
                                                        .gives_sum = &sums_codes,
                                                        .torch_role = Role::shares_input,
                                                        .channel_factors = ChannelFactors::of_planes};
-
-inline constexpr QuantizedOperator mean{.name = "mean",
-                                        .role = Role::own_output,
-                                        .kind = OpKind::avg_pool2d,
-                                        .make_step = &make_mean,
-                                        .check = &check_mean,
-                                        .keeps_scale = &divides_codes,
-                                        .grid_use = &grid_use_of_mean,
-                                        .takes_clip = true,
-                                        .gives_sum = &sums_codes,
-                                        .torch_role = Role::shares_input};
 
 }  // namespace operators
 
