@@ -25,9 +25,11 @@ inline namespace INTQ_HOSTED_ABI {
 /// represent. interop/quantized_onnx/import_quantized.hpp makes a converted model of it.
 ///
 /// Modules are named after the nodes (/stem/conv becomes stem.conv), placeholders after the inputs. The operators are
-/// listed in operators.hpp.
+/// listed in operators.hpp. A Gelu or norm that is written in parts is read as one. Moves that take the samples from
+/// axis 0 and back, as PyTorch's default export writes attention, become moves that keep them there.
 ///
-/// @return the model; its graph has one node for each ONNX node, except constants and a bias that a separate node added
+/// @return the model; its graph has one node for each ONNX node, except constants, a bias that a separate node added,
+///         parts, and such moves
 /// @throws Error naming the node by type, name and position ("node 7 of 23"): an unsupported operator, attribute, dtype
 ///         or shape, a missing initializer, a graph that is not in order, or numbers beyond internal/read/limits.hpp
 std::shared_ptr<graph::GraphModule> import_model(const Model& model);
@@ -78,6 +80,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #    include "intq/interop/onnx/internal/nodes/gelu_by_erf.hpp"
 #    include "intq/interop/onnx/internal/nodes/norm_by_parts.hpp"
+#    include "intq/interop/onnx/internal/nodes/samples_first.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
@@ -309,6 +312,21 @@ private:
     std::map<const Node*, Node> joined_;  // by the last of its parts
 };
 
+/// A model as it is read: without operators on codes, and with moves that keep the samples first.
+class ReadForm {
+public:
+    explicit ReadForm(const Model& model) : model_(&model) {
+        if (has_operators_on_codes(model)) model_ = &expanded_.emplace(expand_operators(model));
+        moved_ = with_samples_first(*model_);
+        if (moved_) model_ = &*moved_;
+    }
+    const Model& model() const noexcept { return *model_; }
+
+private:
+    const Model* model_;
+    std::optional<Model> expanded_, moved_;
+};
+
 }  // namespace detail
 
 INTQ_INLINE std::shared_ptr<graph::GraphModule> import_model(const Model& model) {
@@ -318,16 +336,14 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> import_model(const Model& model)
 INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
     const nn::SkipInitScope weights_are_in_the_file;
     const std::size_t node_count = model.graph.nodes.size();
-    if (!has_operators_on_codes(model)) return detail::Importer(model, node_count).run();
-    const Model expanded = expand_operators(model);
-    return detail::Importer(expanded, node_count).run();
+    const detail::ReadForm form(model);
+    return detail::Importer(form.model(), node_count).run();
 }
 
 INTQ_INLINE std::vector<RefusedNode> find_refused_nodes(const Model& model) {
     const std::size_t node_count = model.graph.nodes.size();
-    if (!has_operators_on_codes(model)) return detail::Importer(model, node_count).find_refused();
-    const Model expanded = expand_operators(model);
-    return detail::Importer(expanded, node_count).find_refused();
+    const detail::ReadForm form(model);
+    return detail::Importer(form.model(), node_count).find_refused();
 }
 
 INTQ_INLINE std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path) {

@@ -141,7 +141,7 @@ public:
     ReshapeStep(FloatCall call, Shape shape) : FloatBackedStep(std::move(call)), shape_(shape) {}
     OpKind kind() const noexcept override { return OpKind::reshape; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        if (shape_ == l.quantized().input(node, 0).shape) return l.set(node, l.input(node));
+        if (shape_ == l.quantized().input(node, 0).shape) return l.pass(node);
         if (shape_.rank == 2 && l.quantized().input(node, 0).shape.rank == 4 && !l.lies_by_rows(node.inputs[0]))
             return l.set_flattened_image(node);
         l.set_changed_view(node, kind(), [&](const MovedView& view) {
@@ -364,7 +364,7 @@ INTQ_INLINE void FlattenStep::lower(Lowering& l, const QuantizedNode& node) cons
     const Shape& in = l.quantized().input(node, 0).shape;
     if (start_axis_ == 1 && end_axis_ == in.rank - 1 && in.rank == 4 && !l.lies_by_rows(node.inputs[0]))
         return l.set_flattened_image(node);
-    if (start_axis_ == end_axis_) return l.set(node, l.input(node));
+    if (start_axis_ == end_axis_) return l.pass(node);
     l.set_changed_view(node, OpKind::reshape, [&](const MovedView& view) {
         Shape shape = l.quantized().output(node).shape;
         shape[0] = view.shape()[0];

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+//
+// Moves of an ONNX graph that take the samples from axis 0 and put them back, as moves that keep them there. Exporters
+// write attention so: PyTorch's qkv.permute(2, 0, 3, 1, 4).unbind(0), and keys that are transposed as one list of
+// matrices. Layer: interop.
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_SAMPLES_FIRST_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_NODES_SAMPLES_FIRST_HPP
+
+#include <optional>
+
+#include "intq/interop/onnx/read/model.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+/// The model with the same values and other moves; none if no node changes.
+///
+///     Slice, Split, Squeeze or Gather of one element, of axis a of Transpose(x, p) where p moves axis 0
+///         Transpose of the same of axis p[a] of x, by p without the axes that are gone
+///     Reshape(Transpose(Reshape(x, (-1, m, n)), (0, 2, 1)), (…, n, m))
+///         Transpose(Reshape(x, (…, m, n)), the last two axes exchanged)
+///
+/// Nodes that nothing reads any more are left where they are.
+///
+/// Memory   a copy of the model, if a node changes
+std::optional<Model> with_samples_first(const Model& model);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_nodes)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <map>
+#    include <set>
+#    include <span>
+#    include <string>
+#    include <string_view>
+#    include <utility>
+#    include <variant>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/interop/onnx/internal/nodes/constants_of.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+using Axes = std::vector<std::int64_t>;
+
+/// The value of an attribute of integers; none if it is not there, or of another type.
+INTQ_INLINE std::optional<Axes> integers_of_attribute(const Node& node, std::string_view name) {
+    for (const Attribute& attribute : node.attributes) {
+        if (attribute.name != name) continue;
+        if (const auto* const list = std::get_if<Axes>(&attribute.value)) return *list;
+        if (const auto* const one = std::get_if<std::int64_t>(&attribute.value)) return Axes{*one};
+    }
+    return std::nullopt;
+}
+
+/// Reads the nodes once, in their order, and writes others.
+class SamplesFirst {
+public:
+    explicit SamplesFirst(const Graph& graph) : constants_(graph) {
+        for (const FileTensor& tensor : graph.initializers) names_.insert(tensor.name);
+        for (const ValueInfo& input : graph.inputs) names_.insert(input.name);
+        for (const Node& node : graph.nodes) names_.insert(node.outputs.begin(), node.outputs.end());
+        for (const Node& node : graph.nodes)
+            if (!is_of_onnx(node) || constants_.add(node) || !rewrite(node)) keep(node);
+    }
+
+    bool has_changed() const { return has_changed_; }
+    std::vector<Node> nodes() { return std::move(nodes_); }
+    std::vector<FileTensor> constants() { return std::move(new_constants_); }
+
+private:
+    struct Turned {
+        std::string x;
+        Axes axes;
+    };
+    /// A value as a list of matrices of x, in the order of x.
+    struct Matrices {
+        std::string x;
+        std::int64_t rows = 0, columns = 0;
+        bool is_transposed = false;
+    };
+
+    std::optional<Axes> integers(const std::string& name) const {
+        const FileTensor* const list = constants_.tensor(name);
+        if (list == nullptr || list->dtype != DType::int64 || list->dims.size() > 1) return std::nullopt;
+        const auto values = list->as<std::int64_t>();
+        return Axes(values.begin(), values.end());
+    }
+    /// Of input i, or of an attribute that older opsets have in its place.
+    std::optional<Axes> integers(const Node& node, std::size_t i, std::string_view name) const {
+        if (i < node.inputs.size() && !node.inputs[i].empty()) return integers(node.inputs[i]);
+        return integers_of_attribute(node, name);
+    }
+
+    bool rewrite(const Node& node) {
+        if (node.inputs.empty() || node.outputs.empty()) return false;
+        if (node.op_type == "Reshape") return rewrite_reshape(node);
+        const auto turned = turned_.find(node.inputs[0]);
+        if (turned == turned_.end()) return false;
+        const Turned from = turned->second;
+        if (node.op_type == "Slice") return rewrite_slice(node, from);
+        if (node.op_type == "Squeeze") return rewrite_squeeze(node, from);
+        if (node.op_type == "Gather") return rewrite_gather(node, from);
+        if (node.op_type == "Split") return rewrite_split(node, from);
+        return false;
+    }
+
+    /// Axes of the transposed value as those of x; none if one does not exist, is named twice, or counts the samples.
+    static std::optional<Axes> before(const Turned& from, const Axes& axes) {
+        const auto rank = static_cast<std::int64_t>(from.axes.size());
+        std::set<std::int64_t> known;
+        Axes result;
+        for (const std::int64_t axis : axes) {
+            if (axis < -rank || axis >= rank) return std::nullopt;
+            result.push_back(from.axes[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)]);
+            if (result.back() == 0 || !known.insert(result.back()).second) return std::nullopt;
+        }
+        return result;
+    }
+    /// The order of the axes that are left.
+    static Axes without(const Axes& order, const Axes& gone) {
+        Axes left;
+        for (const std::int64_t axis : order) {
+            if (std::find(gone.begin(), gone.end(), axis) != gone.end()) continue;
+            left.push_back(axis - std::count_if(gone.begin(), gone.end(), [&](auto other) { return other < axis; }));
+        }
+        return left;
+    }
+
+    bool rewrite_slice(const Node& node, const Turned& from) {
+        if (node.inputs.size() < 3) return false;
+        std::optional<Axes> axes;
+        if (node.inputs.size() > 3 && !node.inputs[3].empty()) {
+            axes = integers(node.inputs[3]);
+        } else if (const auto starts = integers(node.inputs[1])) {
+            axes.emplace();
+            for (std::size_t i = 0; i < starts->size(); ++i) axes->push_back(static_cast<std::int64_t>(i));
+        }
+        const std::optional<Axes> own = axes ? before(from, *axes) : std::nullopt;
+        if (!own) return false;
+        Node slice = node;
+        slice.inputs[0] = from.x;
+        slice.inputs.resize((std::max)(slice.inputs.size(), std::size_t{4}));
+        slice.inputs[3] = constant(*own, node);
+        push_turned(std::move(slice), node, from.axes);
+        return true;
+    }
+    bool rewrite_squeeze(const Node& node, const Turned& from) {
+        const std::optional<Axes> axes = integers(node, 1, "axes");
+        const std::optional<Axes> own = axes ? before(from, *axes) : std::nullopt;
+        if (!own || own->empty()) return false;
+        Node squeeze = node;
+        squeeze.inputs[0] = from.x;
+        if (node.inputs.size() > 1)
+            squeeze.inputs[1] = constant(*own, node);
+        else
+            set(squeeze, "axes", *own);
+        push_turned(std::move(squeeze), node, without(from.axes, *own));
+        return true;
+    }
+    bool rewrite_gather(const Node& node, const Turned& from) {
+        const FileTensor* const index = node.inputs.size() == 2 ? constants_.tensor(node.inputs[1]) : nullptr;
+        if (index == nullptr || index->dtype != DType::int64 || !index->dims.empty()) return false;
+        const std::optional<Axes> own = before(from, integers_of_attribute(node, "axis").value_or(Axes{0}));
+        if (!own || own->size() != 1) return false;
+        Node gather = node;
+        gather.inputs[0] = from.x;
+        set(gather, "axis", own->front());
+        push_turned(std::move(gather), node, without(from.axes, *own));
+        return true;
+    }
+    bool rewrite_split(const Node& node, const Turned& from) {
+        const std::optional<Axes> own = before(from, integers_of_attribute(node, "axis").value_or(Axes{0}));
+        if (!own || own->size() != 1) return false;
+        Node split = node;
+        split.inputs[0] = from.x;
+        set(split, "axis", own->front());
+        for (std::string& output : split.outputs)
+            if (!output.empty()) output = fresh(output);
+        const std::vector<std::string> pieces = split.outputs;
+        push(std::move(split));
+        for (std::size_t i = 0; i < pieces.size(); ++i)
+            if (!pieces[i].empty()) push(transpose(node, i, pieces[i], from.axes));
+        return true;
+    }
+
+    bool rewrite_reshape(const Node& node) {
+        const auto found = matrices_.find(node.inputs[0]);
+        const std::optional<Axes> shape = node.inputs.size() == 2 ? integers(node.inputs[1]) : std::nullopt;
+        if (found == matrices_.end() || !found->second.is_transposed || !shape || shape->size() < 3) return false;
+        const Matrices matrices = found->second;
+        Axes own = *shape;
+        const std::size_t rank = own.size();
+        const bool keeps_matrices = own[rank - 2] == matrices.columns && own[rank - 1] == matrices.rows;
+        if (!keeps_matrices || std::count(own.begin(), own.end(), 0) != 0) return false;
+        std::swap(own[rank - 2], own[rank - 1]);
+        Axes order;
+        for (std::size_t axis = 0; axis < rank; ++axis) order.push_back(static_cast<std::int64_t>(axis));
+        std::swap(order[rank - 2], order[rank - 1]);
+        Node reshape = node;
+        reshape.inputs = {matrices.x, constant(own, node)};
+        push_turned(std::move(reshape), node, order);
+        return true;
+    }
+
+    /// A node in the place of another one, with a name of its own for its output, and the Transpose behind it.
+    void push_turned(Node made, const Node& node, const Axes& order) {
+        made.outputs = {fresh(node.outputs[0])};
+        const std::string x = made.outputs[0];
+        push(std::move(made));
+        push(transpose(node, 0, x, order));
+    }
+    Node transpose(const Node& node, std::size_t output, const std::string& x, const Axes& order) {
+        return {.op_type = "Transpose",
+                .name = node.name.empty() ? node.name : node.name + ".turned",
+                .domain = {},
+                .inputs = {x},
+                .outputs = {node.outputs[output]},
+                .attributes = {{"perm", order}},
+                .position = node.position};
+    }
+    static void set(Node& node, const std::string& name, AttributeValue value) {
+        for (Attribute& attribute : node.attributes)
+            if (attribute.name == name) {
+                attribute.value = std::move(value);
+                return;
+            }
+        node.attributes.push_back({name, std::move(value)});
+    }
+    std::string constant(const Axes& values, const Node& node) {
+        const auto bytes = std::as_bytes(std::span<const std::int64_t>(values));
+        new_constants_.push_back({.name = fresh(node.outputs[0]),
+                                  .dtype = DType::int64,
+                                  .dims = {static_cast<index_t>(values.size())},
+                                  .data = {bytes.begin(), bytes.end()}});
+        return new_constants_.back().name;
+    }
+    std::string fresh(const std::string& name) {
+        std::string result;
+        do result = name + ".kept" + std::to_string(++made_names_);
+        while (!names_.insert(result).second);
+        return result;
+    }
+
+    void push(Node node) {
+        has_changed_ = true;
+        keep(node);
+    }
+    /// Takes a node over, and remembers what later nodes ask for.
+    void keep(const Node& node) {
+        nodes_.push_back(node);
+        if (!is_of_onnx(node) || node.inputs.empty() || node.outputs.size() != 1) return;
+        if (node.op_type == "Transpose") return add_transpose(node);
+        if (node.op_type != "Reshape" || node.inputs.size() != 2) return;
+        const std::optional<Axes> shape = integers(node.inputs[1]);
+        if (shape && shape->size() == 3 && (*shape)[1] > 0 && (*shape)[2] > 0 && (*shape)[0] != 0)
+            matrices_[node.outputs[0]] = {node.inputs[0], (*shape)[1], (*shape)[2]};
+    }
+    void add_transpose(const Node& node) {
+        const std::optional<Axes> axes = integers_of_attribute(node, "perm");
+        if (!axes || axes->empty() || axes->size() > static_cast<std::size_t>(max_rank)) return;
+        Axes sorted = *axes;
+        std::sort(sorted.begin(), sorted.end());
+        for (std::size_t i = 0; i < sorted.size(); ++i)
+            if (sorted[i] != static_cast<std::int64_t>(i)) return;
+        if (axes->front() != 0) turned_[node.outputs[0]] = {node.inputs[0], *axes};
+        const auto matrices = matrices_.find(node.inputs[0]);
+        if (matrices == matrices_.end() || *axes != Axes{0, 2, 1} || matrices->second.is_transposed) return;
+        Matrices turned = matrices->second;
+        turned.is_transposed = true;
+        matrices_[node.outputs[0]] = turned;
+    }
+
+    ConstantsOf constants_;
+    std::set<std::string> names_;
+    std::size_t made_names_ = 0;  // it only grows, so that names of an enemy's file cost no more than they are
+    std::map<std::string, Turned> turned_;
+    std::map<std::string, Matrices> matrices_;
+    std::vector<Node> nodes_;
+    std::vector<FileTensor> new_constants_;
+    bool has_changed_ = false;
+};
+
+}  // namespace detail
+
+INTQ_INLINE std::optional<Model> with_samples_first(const Model& model) {
+    detail::SamplesFirst rewritten(model.graph);
+    if (!rewritten.has_changed()) return std::nullopt;
+    Model result = model;
+    result.graph.nodes = rewritten.nodes();
+    for (FileTensor& tensor : rewritten.constants()) result.graph.initializers.push_back(std::move(tensor));
+    return result;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+#endif  // INTQ_DEFINES(interop_onnx_nodes)
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_NODES_SAMPLES_FIRST_HPP
