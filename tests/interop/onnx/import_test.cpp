@@ -328,6 +328,17 @@ TEST_CASE("Gemm and MatMul take constant matrices that fit") {
                         .x_shape = {-1, 4, 6},
                         .inputs = {"x", "x"}}),
                Contains("matrices of shapes (?, 4, 6) and (?, 4, 6) cannot be multiplied"));
+    // A constant for each matrix of a sample is no weight of a Linear.
+    const OneNode by_constant{
+        .op_type = "MatMul", .constants = {test::filled("a", {1, 4, 6, 3}, 0.5f)}, .x_shape = {-1, 4, 5, 6}};
+    const auto module = by_constant.import();
+    const intq::Tensor y = (*module)(intq::Tensor::full(Shape(2, 4, 5, 6), 2.0f)).tensor();
+    CHECK(y.shape() == Shape(2, 4, 5, 3));
+    CHECK(test::largest_difference(y, intq::Tensor::full(Shape(2, 4, 5, 3), 6.0f)) == 0.0);
+    CHECK_THAT(refusal({.op_type = "MatMul", .constants = {test::filled("a", {1, 4, 7, 3})}, .x_shape = {-1, 4, 5, 6}}),
+               Contains("cannot be multiplied"));
+    CHECK_THAT(refusal({.op_type = "MatMul", .constants = {test::filled("a", {6})}, .x_shape = {-1, 4, 5, 6}}),
+               Contains("expected rank 2"));
 }
 
 TEST_CASE("A bias that is added behind a MatMul goes into the Linear, but not when the product is used elsewhere") {

@@ -63,9 +63,8 @@ inline std::vector<ZooModel> quantized_zoo() {
          [](auto& m, nn::Arguments a) { return m.call("relu", nn::call_add(m, "skip", a[0], nn::relu(a[0]))); });
     with("sub", image, {}, [](auto&, nn::Arguments a) { return nn::sub(a[0], nn::relu(a[0])); });
     with("mul", image, {}, [](auto&, nn::Arguments a) { return nn::mul(a[0], nn::relu(a[0])); });
-    with("product_of_values", image, {}, [](auto&, nn::Arguments a) {
-        return nn::matmul(a[0], nn::transpose(nn::relu(a[0]), 2, 3));
-    });
+    with("product_of_values", image, {},
+         [](auto&, nn::Arguments a) { return nn::matmul(a[0], nn::transpose(nn::relu(a[0]), 2, 3)); });
     with("cat", image, {{"cat", fn}, {"conv", make_conv(4, 4, 1, 1)}}, [](auto& m, nn::Arguments a) {
         return nn::call_cat(m, "cat", {m.call("conv", a[0]), a[0]}, 1);
     });

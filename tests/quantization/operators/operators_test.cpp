@@ -345,10 +345,9 @@ int count_in_programs(const nn::Module& model, const intq::Tensor& x, std::initi
 }  // namespace
 
 TEST_CASE("A linear layer of one feature is one on rows of any rank, and its channels are its own") {
-    const auto model = stubbed({{"one", test::make_linear(1, 7, 2)}, {"two", test::make_linear(7, 1, 3)}},
-                               [](test::LambdaModel& m, nn::Arguments a) {
-                                   return m.call("two", nn::relu(m.call("one", a[0])));
-                               });
+    const auto model =
+        stubbed({{"one", test::make_linear(1, 7, 2)}, {"two", test::make_linear(7, 1, 3)}},
+                [](test::LambdaModel& m, nn::Arguments a) { return m.call("two", nn::relu(m.call("one", a[0]))); });
     for (const Shape& shape : {Shape(4, 9, 1), Shape(4, 9, 4, 1)}) {
         CHECK(compare_with_reference(*model, test::random_tensor(shape, 9), DType::int8, 20.0) == 7);
         CHECK(compare_with_reference(*model, test::random_tensor(shape, 9), DType::int16, 50.0) == 6);

@@ -57,7 +57,8 @@ INTQ_INLINE std::optional<std::string> matmul_refusal(const Shape& a, const Shap
     const std::string given = ", given " + to_string(a) + " and " + to_string(b);
     if (a.rank < 3 || b.rank < 3) return "a product over the samples has no integer form" + given;
     if (a.rank != b.rank) return "operands of different ranks have no integer form" + given;
-    if (a[0] != b[0]) return "an operand that repeats for each sample has no integer form" + given;
+    // A constant is one sample in the model, and the same for each of a program.
+    if (a[0] != b[0] && a[0] != 1 && b[0] != 1) return "the operands differ in the number of samples" + given;
     bool fits = a[a.rank - 1] == b[b.rank - 2];
     for (int axis = 1; axis < a.rank - 2; ++axis) fits = fits && (a[axis] == b[axis] || a[axis] == 1 || b[axis] == 1);
     return fits ? std::nullopt : std::optional("these matrices cannot be multiplied" + given);
@@ -118,7 +119,6 @@ inline constexpr QuantizedOperator matmul{.name = "matmul",
                                           .kind = OpKind::matmul,
                                           .operands = 2,
                                           .make_step = &make_matmul,
-                                          .may_end_in_float = true,
                                           .takes_clip = true};
 
 }  // namespace operators

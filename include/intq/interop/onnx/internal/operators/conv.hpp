@@ -332,25 +332,32 @@ INTQ_INLINE Dims product_dims(const Dims& a, const Dims& b) {
     return dims;
 }
 
-/// Two computed matrices.
+/// Two matrices, of which one may be a constant with axes before its last two.
 INTQ_INLINE void matmul_values(NodeImport& node) {
     const Dims &a = node.dims(0), &b = node.dims(1);
     if ((a && a->size() < 2) || (b && b->size() < 2)) throw Error("a product of vectors is not supported");
     if (a && b && a->back() >= 0 && (*b)[b->size() - 2] >= 0 && a->back() != (*b)[b->size() - 2])
         throw Error("matrices of shapes " + describe_shape(*a) + " and " + describe_shape(*b) +
                     " cannot be multiplied");
-    node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {node.value(0), node.value(1)}, product_dims(a, b),
-                     "matmul");
+    const auto operand = [&](std::size_t i) -> graph::Node& {
+        return node.is_constant(i) ? node.add_buffer(i, i == 0 ? "left operand" : "right operand") : node.value(i);
+    };
+    graph::Node& left = operand(0);
+    node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {left, operand(1)}, product_dims(a, b), "matmul");
 }
 
-/// Whether the right operand is the weight of a Linear. A quantized constant of another rank is a value.
+/// Whether the right operand is the weight of a Linear. A constant of another rank is a value.
 INTQ_INLINE bool has_weight(const NodeImport& node) {
-    return node.is_constant(1) || (node.has_elements(1) && node.constant(1, "right operand").dims.size() == 2);
+    return node.has_elements(1) && node.constant(1, "right operand").dims.size() == 2;
 }
 
 INTQ_INLINE void matmul(NodeImport& node) {
     node.expect_inputs(2, 2);
-    if (!node.is_constant(0) && !has_weight(node)) return matmul_values(node);
+    const auto is_value = [&](std::size_t i) {
+        return !node.is_constant(i) || node.constant(i, "operand").dims.size() > 2;
+    };
+    const bool are_constants = node.is_constant(0) && node.is_constant(1);
+    if (is_value(0) && is_value(1) && !are_constants && !has_weight(node)) return matmul_values(node);
     graph::Node& x = node.value(0, "left operand");
     call_linear(node, x, node.dims(0), linear_weight(node.float_constant(1, 2, "right operand"), false, 1.0f), {});
 }
