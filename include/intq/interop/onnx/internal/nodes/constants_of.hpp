@@ -4,9 +4,13 @@
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_CONSTANTS_OF_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_NODES_CONSTANTS_OF_HPP
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "intq/interop/onnx/read/model.hpp"
 
@@ -24,6 +28,11 @@ public:
 
     /// Null for another value, and for a number that a Constant holds as an attribute.
     const FileTensor* tensor(const std::string& name) const;
+    /// The elements of a list of int64; none for another value.
+    std::optional<std::vector<std::int64_t>> integers(const std::string& name) const;
+    /// The same of input i of a node, or of the attribute that older opsets have in its place.
+    std::optional<std::vector<std::int64_t>> integers(const Node& node, std::size_t i,
+                                                      std::string_view attribute) const;
     /// The value of a float constant of one element. One of a rank above 1 could add axes to a result, and is none.
     std::optional<double> number(const std::string& name) const;
 
@@ -31,6 +40,9 @@ private:
     std::map<std::string, const FileTensor*> tensors_;
     std::map<std::string, double> numbers_;
 };
+
+/// The value of an attribute of integers, or of one; none if it is not there, or of another type.
+std::optional<std::vector<std::int64_t>> integers_of_attribute(const Node& node, std::string_view name);
 
 /// Whether a node is of ONNX's own operators.
 inline bool is_of_onnx(const Node& node) { return node.domain.empty() || node.domain == "ai.onnx"; }
@@ -66,6 +78,28 @@ INTQ_INLINE bool ConstantsOf::add(const Node& node) {
 INTQ_INLINE const FileTensor* ConstantsOf::tensor(const std::string& name) const {
     const auto found = tensors_.find(name);
     return found == tensors_.end() ? nullptr : found->second;
+}
+
+INTQ_INLINE std::optional<std::vector<std::int64_t>> integers_of_attribute(const Node& node, std::string_view name) {
+    for (const Attribute& attribute : node.attributes) {
+        if (attribute.name != name) continue;
+        if (const auto* const list = std::get_if<std::vector<std::int64_t>>(&attribute.value)) return *list;
+        if (const auto* const one = std::get_if<std::int64_t>(&attribute.value)) return std::vector{*one};
+    }
+    return std::nullopt;
+}
+
+INTQ_INLINE std::optional<std::vector<std::int64_t>> ConstantsOf::integers(const std::string& name) const {
+    const FileTensor* const list = tensor(name);
+    if (list == nullptr || list->dtype != DType::int64 || list->dims.size() != 1) return std::nullopt;
+    const auto values = list->as<std::int64_t>();
+    return std::vector(values.begin(), values.end());
+}
+
+INTQ_INLINE std::optional<std::vector<std::int64_t>> ConstantsOf::integers(const Node& node, std::size_t i,
+                                                                           std::string_view attribute) const {
+    if (i < node.inputs.size() && !node.inputs[i].empty()) return integers(node.inputs[i]);
+    return integers_of_attribute(node, attribute);
 }
 
 INTQ_INLINE std::optional<double> ConstantsOf::number(const std::string& name) const {

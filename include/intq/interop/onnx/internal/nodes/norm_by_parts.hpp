@@ -36,7 +36,6 @@ std::map<const Node*, Node> norms_by_parts(const Graph& graph);
 #    include <optional>
 #    include <string>
 #    include <utility>
-#    include <variant>
 #    include <vector>
 
 #    include "intq/core/dtype.hpp"
@@ -96,19 +95,9 @@ private:
 
     /// How many of the last axes a ReduceMean that keeps its axes is over; 0 for another one.
     std::size_t last_axes(const Node& node) const {
-        std::vector<std::int64_t> axes;
-        for (const Attribute& attribute : node.attributes) {
-            const auto* const list = std::get_if<std::vector<std::int64_t>>(&attribute.value);
-            if (list != nullptr && attribute.name == "axes") axes = *list;
-            const auto* const number = std::get_if<std::int64_t>(&attribute.value);
-            if (number != nullptr && attribute.name == "keepdims" && *number == 0) return 0;
-        }
-        if (node.inputs.size() == 2) {
-            const FileTensor* const list = constants_.tensor(node.inputs[1]);
-            if (list == nullptr || list->dtype != DType::int64 || list->dims.size() != 1) return 0;
-            const auto values = list->as<std::int64_t>();
-            axes.assign(values.begin(), values.end());
-        }
+        if (integers_of_attribute(node, "keepdims") == std::vector<std::int64_t>{0}) return 0;
+        const std::vector<std::int64_t> axes =
+            constants_.integers(node, 1, "axes").value_or(std::vector<std::int64_t>());
         const auto count = static_cast<std::int64_t>(axes.size());
         std::vector<bool> is_there(axes.size());
         for (const std::int64_t axis : axes) {

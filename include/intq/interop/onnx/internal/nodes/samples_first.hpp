@@ -40,7 +40,6 @@ std::optional<Model> with_samples_first(const Model& model);
 #    include <string>
 #    include <string_view>
 #    include <utility>
-#    include <variant>
 #    include <vector>
 
 #    include "intq/core/dtype.hpp"
@@ -53,16 +52,6 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 using Axes = std::vector<std::int64_t>;
-
-/// The value of an attribute of integers; none if it is not there, or of another type.
-INTQ_INLINE std::optional<Axes> integers_of_attribute(const Node& node, std::string_view name) {
-    for (const Attribute& attribute : node.attributes) {
-        if (attribute.name != name) continue;
-        if (const auto* const list = std::get_if<Axes>(&attribute.value)) return *list;
-        if (const auto* const one = std::get_if<std::int64_t>(&attribute.value)) return Axes{*one};
-    }
-    return std::nullopt;
-}
 
 /// Reads the nodes once, in their order, and writes others.
 class SamplesFirst {
@@ -90,18 +79,6 @@ private:
         std::int64_t rows = 0, columns = 0;
         bool is_transposed = false;
     };
-
-    std::optional<Axes> integers(const std::string& name) const {
-        const FileTensor* const list = constants_.tensor(name);
-        if (list == nullptr || list->dtype != DType::int64 || list->dims.size() > 1) return std::nullopt;
-        const auto values = list->as<std::int64_t>();
-        return Axes(values.begin(), values.end());
-    }
-    /// Of input i, or of an attribute that older opsets have in its place.
-    std::optional<Axes> integers(const Node& node, std::size_t i, std::string_view name) const {
-        if (i < node.inputs.size() && !node.inputs[i].empty()) return integers(node.inputs[i]);
-        return integers_of_attribute(node, name);
-    }
 
     bool rewrite(const Node& node) {
         if (node.inputs.empty() || node.outputs.empty()) return false;
@@ -142,8 +119,8 @@ private:
         if (node.inputs.size() < 3) return false;
         std::optional<Axes> axes;
         if (node.inputs.size() > 3 && !node.inputs[3].empty()) {
-            axes = integers(node.inputs[3]);
-        } else if (const auto starts = integers(node.inputs[1])) {
+            axes = constants_.integers(node.inputs[3]);
+        } else if (const auto starts = constants_.integers(node.inputs[1])) {
             axes.emplace();
             for (std::size_t i = 0; i < starts->size(); ++i) axes->push_back(static_cast<std::int64_t>(i));
         }
@@ -157,7 +134,7 @@ private:
         return true;
     }
     bool rewrite_squeeze(const Node& node, const Turned& from) {
-        const std::optional<Axes> axes = integers(node, 1, "axes");
+        const std::optional<Axes> axes = constants_.integers(node, 1, "axes");
         const std::optional<Axes> own = axes ? before(from, *axes) : std::nullopt;
         if (!own || own->empty()) return false;
         Node squeeze = node;
@@ -197,7 +174,7 @@ private:
 
     bool rewrite_reshape(const Node& node) {
         const auto found = matrices_.find(node.inputs[0]);
-        const std::optional<Axes> shape = node.inputs.size() == 2 ? integers(node.inputs[1]) : std::nullopt;
+        const std::optional<Axes> shape = node.inputs.size() == 2 ? constants_.integers(node.inputs[1]) : std::nullopt;
         if (found == matrices_.end() || !found->second.is_transposed || !shape || shape->size() < 3) return false;
         const Matrices matrices = found->second;
         Axes own = *shape;
@@ -263,7 +240,7 @@ private:
         if (!is_of_onnx(node) || node.inputs.empty() || node.outputs.size() != 1) return;
         if (node.op_type == "Transpose") return add_transpose(node);
         if (node.op_type != "Reshape" || node.inputs.size() != 2) return;
-        const std::optional<Axes> shape = integers(node.inputs[1]);
+        const std::optional<Axes> shape = constants_.integers(node.inputs[1]);
         if (shape && shape->size() == 3 && (*shape)[1] > 0 && (*shape)[2] > 0 && (*shape)[0] != 0)
             matrices_[node.outputs[0]] = {node.inputs[0], (*shape)[1], (*shape)[2]};
     }
