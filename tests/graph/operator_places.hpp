@@ -141,7 +141,7 @@ template <std::size_t Size> std::string other_name(const OtherName (&list)[Size]
 inline constexpr OtherName kernel_families[] = {
     {"conv2d", "conv"},     {"linear", "conv"},    {"relu", "clamp"},   {"max_pool2d", "pool"},
     {"avg_pool2d", "pool"}, {"cat", "requantize"}, {"sub", "add"},      {"slice", "move"},
-    {"permute", "move"},    {"reshape", "move"},   {"flatten", "move"},
+    {"permute", "move"},    {"reshape", "move"},   {"flatten", "move"}, {"expand", "move"},
 };
 inline std::string family_of(const OperatorRow& row) { return other_name(kernel_families, instruction_of(row)); }
 

@@ -99,6 +99,10 @@ std::vector<Case> all_cases() {
               [](const Value& x) {
                   return nn::permute(x, {0, 2, 3, 1});
               }),
+        unary("expand", image,
+              [](const Value& x) {
+                  return nn::expand(nn::slice(x, 2, 1, 2), {-1, -1, 5, -1});
+              }),
         unary("transpose", image, [](const Value& x) { return nn::transpose(x, 1, 3); }),
         unary("slice", image, [](const Value& x) { return nn::slice(x, 2, 1, -1, 3); }),
         unary("getitem", image, [](const Value& x) { return x[1]; }),

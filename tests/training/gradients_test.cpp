@@ -866,6 +866,16 @@ void check_one_element_moves() {
     check_moves(problem("permute", nn::permute_function, {integers({2, 0, -2})}, Shape(4, 2, 3)), [](const auto& at) {
         return std::vector<index_t>{at[1], at[2], at[0]};
     });
+    check_moves(problem("expand", nn::expand_function, {integers({5, -1, 3, -1})}, Shape(5, 2, 3, 4)),
+                [](const auto& at) {
+                    return std::vector<index_t>{at[1], at[2], at[3]};
+                });
+    GradientProblem repeated{.op = "expand",
+                             .input_shapes = {Shape(2, 1, 4)},
+                             .more_inputs = {integers({-1, 3, -1})},
+                             .output_shape = Shape(2, 3, 4)};
+    repeated.function = &nn::expand_function;
+    check_moves(repeated, [](const auto& at) { return std::vector<index_t>{at[0], 0, at[2]}; });
     check_moves(problem("transpose", nn::transpose_function, {nn::Value(-1), nn::Value(0)}, Shape(4, 3, 2)),
                 [](const auto& at) {
                     return std::vector<index_t>{at[2], at[1], at[0]};
@@ -1157,7 +1167,7 @@ constexpr GradientCase gradient_cases[] = {
     {"group norm and instance norm, with and without weights", &check_channels_norms},
     {"interpolate by size and by factor", &check_interpolate},
     {"sum and mean over some axes and all", &check_reductions},
-    {"reshape, permute, transpose, slice, getitem", &check_one_element_moves},
+    {"reshape, permute, expand, transpose, slice, getitem", &check_one_element_moves},
     {"split and chunk", &check_pieces},
     {"pad cuts off what it added, and gives nothing to what it cropped", &check_pad},
     {"sub and mul of tensors, repeated or not, and numbers", &check_sub_and_mul},

@@ -162,6 +162,8 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "slice", .functions = "slice", .onnx = "Slice", .tflite = "SLICE STRIDED_SLICE",
      .numbers = Numbers::moved, .is_compared = false},
     {.name = "getitem", .functions = "getitem", .onnx = "Gather", .numbers = Numbers::moved, .is_compared = false},
+    {.name = "expand", .functions = "expand", .methods = "expand", .onnx = "Expand", .numbers = Numbers::moved,
+     .suite_values = SuiteValues::as_input, .is_compared = false},
     {.name = "split", .functions = "split", .methods = "split", .onnx = "Split", .numbers = Numbers::moved,
      .is_compared = false},
     {.name = "chunk", .functions = "chunk", .methods = "chunk", .onnx = "Split", .numbers = Numbers::moved,

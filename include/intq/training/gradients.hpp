@@ -70,6 +70,7 @@ inline constexpr GradientRow gradient_rows[] = {
     {"permute", &detail::moved_backward<T, nn::permute_function>},
     {"transpose", &detail::moved_backward<T, nn::transpose_function>},
     {"slice", &detail::moved_backward<T, nn::slice_function>},
+    {"expand", &detail::moved_backward<T, nn::expand_function>},
     {"split", &detail::moved_backward<T, nn::split_function>},
     {"chunk", &detail::moved_backward<T, nn::chunk_function>},
     {"getitem", &detail::getitem_backward<T>},

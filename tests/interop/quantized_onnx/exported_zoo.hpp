@@ -207,6 +207,10 @@ inline void add_moves(ExportedZoo& zoo) {
     });
     zoo.with("permute", image, [](M&, nn::Arguments a) { return nn::permute(a[0], {2, 0, 3, 1}); });
     zoo.with("transpose", image, [](M&, nn::Arguments a) { return nn::transpose(a[0], 0, 2); });
+    zoo.with("expand", image, [](M&, nn::Arguments a) {
+        return nn::expand(nn::slice(a[0], 2, 1, 2), {nn::size(a[0], 0), nn::Value(-1), nn::Value(3), nn::Value(-1)});
+    });
+    zoo.with("expand_axes", image, [](M&, nn::Arguments a) { return nn::expand(a[0], {2, -1, -1, 6, 6}); });
     zoo.with("slice", image, [](M&, nn::Arguments a) { return nn::slice(a[0], 2, 1, {}, 2); });
     zoo.with("split", image, [](M&, nn::Arguments a) { return nn::split(a[0], nn::Value::Tuple{1, 3}, 1)[1]; });
     zoo.with("chunk", image, [](M&, nn::Arguments a) { return nn::chunk(a[0], 3, 3)[1]; });

@@ -86,6 +86,9 @@ inline std::vector<ZooModel> quantized_zoo() {
         const nn::Value half = nn::slice(a[0], 1, 0, 4, 2);
         return nn::reshape(nn::flatten(nn::permute(m.call("conv", half), {0, 2, 3, 1}), 1), {-1, 12, 12});
     });
+    with("expand", image, {{"conv", make_conv(4, 4, 1, 1)}}, [](auto& m, nn::Arguments a) {
+        return m.call("conv", nn::expand(nn::slice(a[0], 2, 1, 2), {-1, 4, 3, -1}));
+    });
     with("pad", image, {{"conv", make_conv(4, 4, 3, 1)}}, [](auto& m, nn::Arguments a) {
         return m.call("conv", nn::pad(a[0], {1, 1, 1, 1}));
     });

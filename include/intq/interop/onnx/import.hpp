@@ -111,6 +111,8 @@ public:
             }
         }
         add_output();
+        for (auto node = state_.passed_over.rbegin(); node != state_.passed_over.rend(); ++node)
+            if ((*node)->users().empty()) state_.graph.erase(**node);
         state_.root.eval();
         return {std::make_shared<graph::GraphModule>(state_.root, std::move(state_.graph)), std::move(state_.layers),
                 std::move(state_.constant_norms), std::move(state_.averages_of_values)};

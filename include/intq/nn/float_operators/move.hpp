@@ -80,6 +80,10 @@ Tensor pad(const Tensor& x, std::span<const index_t> padding, PadMode mode);
 
 /// Repeats axes of extent 1, and adds axes in front, until the shape is `shape`.
 Tensor expand(const Tensor& x, const Shape& shape, const char* op = "expand");
+/// The same, where an extent of -1 is that of the tensor.
+Tensor expand(const Tensor& x, std::span<const index_t> extents);
+/// @throws Error for an extent below -1
+void check_expand(std::span<const index_t> extents);
 /// The shape to which two operands are expanded, aligned at the last axis. Throws where extents differ and none is 1.
 Shape broadcast_shape(const Shape& a, const Shape& b, const char* op);
 
@@ -424,6 +428,25 @@ INTQ_INLINE Tensor expand(const Tensor& x, const Shape& shape, const char* op) {
         throw Error(std::string(op) + ": the shape " + to_string(x.shape()) + " cannot be expanded to " +
                     to_string(shape));
     return detail::gather(input, shape, steps, 0);
+}
+
+INTQ_INLINE void check_expand(std::span<const index_t> extents) {
+    for (const index_t extent : extents)
+        if (extent < -1) throw Error("expand: an extent must be 0 or more, or -1; given " + std::to_string(extent));
+}
+
+INTQ_INLINE Tensor expand(const Tensor& x, std::span<const index_t> extents) {
+    check_expand(extents);
+    const auto added = static_cast<std::ptrdiff_t>(extents.size()) - x.rank();
+    Shape shape;
+    for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(extents.size()); ++i) {
+        const index_t given = extents[static_cast<std::size_t>(i)];
+        if (given < 0 && i < added)
+            throw Error("expand: " + to_string(x.shape()) + " cannot be expanded to " + describe_shape(extents) +
+                        ", whose axis " + std::to_string(i) + " is a new one");
+        append_extent(shape, given < 0 ? x.extent(static_cast<int>(i - added)) : given, "expand");
+    }
+    return expand(x, shape);
 }
 
 INTQ_INLINE Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Functions on Values that move or select elements: size, cat, flatten, reshape, permute, slice, split, pad, … The
+// Functions on Values that move or select elements: size, cat, flatten, reshape, permute, slice, expand, pad, … The
 // layers Flatten, Identity, Dropout. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_MOVE_HPP
 #define INTQ_NN_LAYERS_MOVE_HPP
@@ -22,8 +22,8 @@
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The integers of argument `first`, a tuple, or of the arguments from it on: as methods, reshape, view and permute
-/// take either form.
+/// The integers of argument `first`, a tuple, or of the arguments from it on: as methods, reshape, view, permute and
+/// expand take either form.
 std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first);
 
 /// Where a slice without a stop ends: beyond the last element, and backwards before the first.
@@ -39,6 +39,7 @@ Value evaluate_permute(std::span<const Value> values);
 Value evaluate_transpose(std::span<const Value> values);
 Value evaluate_slice(std::span<const Value> values);
 Value evaluate_getitem(std::span<const Value> values);
+Value evaluate_expand(std::span<const Value> values);
 Value evaluate_split(std::span<const Value> values);
 Value evaluate_chunk(std::span<const Value> values);
 Value evaluate_pad(std::span<const Value> values);
@@ -54,6 +55,7 @@ inline constexpr Function permute_function{"permute", &detail::evaluate_permute}
 inline constexpr Function transpose_function{"transpose", &detail::evaluate_transpose};
 inline constexpr Function slice_function{"slice", &detail::evaluate_slice};
 inline constexpr Function getitem_function{"getitem", &detail::evaluate_getitem};
+inline constexpr Function expand_function{"expand", &detail::evaluate_expand};
 inline constexpr Function split_function{"split", &detail::evaluate_split};
 inline constexpr Function chunk_function{"chunk", &detail::evaluate_chunk};
 inline constexpr Function pad_function{"pad", &detail::evaluate_pad};
@@ -74,6 +76,9 @@ Value permute(const Value& x, std::initializer_list<index_t> axes);
 Value transpose(const Value& x, int axis0, int axis1);
 /// x[…, start:stop:step, …] at an axis; a stop of none is the end, and with a negative step the front.
 Value slice(const Value& x, int axis, index_t start, const Value& stop = {}, index_t step = 1);
+/// Axes of one element repeated, and new axes in front; an extent of -1 stays. A tensor of the model, such as a class
+/// token of shape (1, 1, C), becomes one of each sample by expand(token, {size(x, 0), -1, -1}).
+Value expand(const Value& x, const Value::Tuple& shape);
 /// A tuple of pieces of `size`, or of the sizes in a tuple. Take its items with [i].
 Value split(const Value& x, const Value& size, int axis = 0);
 /// A tuple of at most `chunks` equal pieces.
@@ -232,6 +237,11 @@ INTQ_INLINE Value evaluate_getitem(std::span<const Value> values) {
     return items[static_cast<std::size_t>(at < 0 ? at + count : at)];
 }
 
+INTQ_INLINE Value evaluate_expand(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::expand(arguments.tensor(0), integers_after(arguments, 1));
+}
+
 INTQ_INLINE Value to_tuple(const std::vector<Tensor>& tensors) { return Value::Tuple(tensors.begin(), tensors.end()); }
 
 INTQ_INLINE Value evaluate_split(std::span<const Value> values) {
@@ -292,6 +302,8 @@ INTQ_INLINE Value transpose(const Value& x, int axis0, int axis1) { return call(
 INTQ_INLINE Value slice(const Value& x, int axis, index_t start, const Value& stop, index_t step) {
     return call(slice_function, x, axis, start, stop, step);
 }
+
+INTQ_INLINE Value expand(const Value& x, const Value::Tuple& shape) { return call(expand_function, x, shape); }
 
 INTQ_INLINE Value split(const Value& x, const Value& size, int axis) { return call(split_function, x, size, axis); }
 INTQ_INLINE Value chunk(const Value& x, index_t chunks, int axis) { return call(chunk_function, x, chunks, axis); }

@@ -133,6 +133,7 @@ INTQ_INLINE std::optional<nn::Value> run_on_host(const QuantizedGraph& quantized
             nn::Value value = value_of(node.inputs.at(static_cast<std::size_t>(argument.input)));
             return argument.extent_axis < 0 ? value : nn::Value(value.tensor().extent(argument.extent_axis));
         }
+        if (argument.is_samples) return value_of(quantized.inputs.at(0)).tensor().extent(0);
         if (!argument.is_list) return argument.constant;
         nn::Value::Tuple items;
         for (const FloatArgument& item : argument.list) items.push_back(resolve(item));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Operators that move codes and share their qparams: slice, split, chunk, permute, transpose, reshape, flatten,
-// identity, dropout; and cat, which requantizes its inputs. Long because one file holds a family of operators. Layer:
-// quantization.
+// Operators that move codes and share their qparams: slice, split, chunk, permute, transpose, reshape, expand,
+// flatten, identity, dropout; and cat, which requantizes its inputs. Long because one file holds a family of operators.
+// Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 
@@ -155,6 +155,34 @@ private:
     Shape shape_;
 };
 
+/// Axes of one element repeated. Along the samples only a tensor of the model is, which a program has for each of them.
+class ExpandStep : public FloatBackedStep {
+public:
+    ExpandStep(FloatCall call, Shape shape) : FloatBackedStep(std::move(call)), shape_(shape) {}
+    OpKind kind() const noexcept override { return OpKind::reshape; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        const Shape& in = l.quantized().input(node, 0).shape;
+        const auto of_samples = [](Shape shape, index_t samples) {
+            shape[0] = samples;
+            return shape;
+        };
+        if (of_samples(in, 1) == of_samples(shape_, 1)) return l.pass(node);
+        l.set_changed_view(node, kind(), [&](const MovedView& view) -> std::optional<MovedView> {
+            const index_t samples = view.shape()[0];
+            Shape ones = of_samples(shape_, samples);
+            for (int axis = 1; axis < ones.rank; ++axis) {
+                const int own = axis - (ones.rank - in.rank);
+                ones[axis] = own > 0 ? in[own] : 1;
+            }
+            const std::optional<MovedView> same_rank = view.reshaped(ones);
+            return same_rank ? std::optional(same_rank->expanded(of_samples(shape_, samples))) : std::nullopt;
+        });
+    }
+
+private:
+    Shape shape_;
+};
+
 namespace operators {
 
 INTQ_INLINE std::vector<int> axes_in_order(int rank) {
@@ -276,6 +304,23 @@ INTQ_INLINE StepPtr make_reshape(const StepRequest& request) {
     return make_as<Step, ReshapeStep>(request.call, out);
 }
 
+INTQ_INLINE void check_expand(const StepRequest& request) {
+    nn::float_operators::check_expand(nn::integers_after(request.arguments(), 1));
+}
+
+INTQ_INLINE StepPtr make_expand(const StepRequest& request) {
+    const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
+    const FloatArgument& given = request.call.arguments.at(1);
+    const bool of_samples = (given.is_list ? given.list.at(0) : given).is_samples;
+    const bool keeps_samples = in.rank == out.rank && in.rank > 0 && in[0] == out[0];
+    const bool is_constant = of_samples && in.rank > 0 && in[0] == 1;
+    if (!keeps_samples && !is_constant)
+        throw request.error("a program keeps axis 0, the samples, given " + to_string(in) + " to " + to_string(out) +
+                            "; a tensor of the model is expanded to size(x, 0)");
+    if (out.size() == 0) throw request.error("nothing is left of " + to_string(in));
+    return make_as<Step, ExpandStep>(request.call, out);
+}
+
 inline constexpr QuantizedOperator slice{.name = "slice",
                                          .role = Role::shares_input,
                                          .kind = OpKind::slice,
@@ -296,6 +341,11 @@ inline constexpr QuantizedOperator reshape{.name = "reshape",
                                            .kind = OpKind::reshape,
                                            .make_step = &make_reshape,
                                            .check = &check_reshape};
+inline constexpr QuantizedOperator expand{.name = "expand",
+                                          .role = Role::shares_input,
+                                          .kind = OpKind::reshape,
+                                          .make_step = &make_expand,
+                                          .check = &check_expand};
 // The whole leaves no trace; each piece is a slice of it. PyTorch splits real values.
 inline constexpr QuantizedOperator split{.name = "split",
                                          .role = Role::shares_input,

@@ -89,6 +89,7 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::getitem,
         &operators::permute,
         &operators::transpose,
+        &operators::expand,
         &operators::reshape,
         &operators::softmax,
         &operators::flatten,

@@ -67,13 +67,15 @@ public:
 };
 using StepPtr = std::shared_ptr<const Step>;
 
-/// An argument of an operator in float: the node's input number `input`, an extent of that, a constant, or a list.
+/// An argument of an operator in float: the node's input number `input`, an extent of that, a constant, a list, or the
+/// number of samples of a run.
 struct FloatArgument {
     int input = -1;
     nn::Value constant{};
     std::vector<FloatArgument> list{};
     bool is_list = false;
-    int extent_axis = -1;  // of the input, if the argument is one of its extents
+    int extent_axis = -1;     // of the input, if the argument is one of its extents
+    bool is_samples = false;  // the constant is that of the recorded run
 };
 
 /// The call of a float operator: a module's method or a function, on real values.

@@ -184,6 +184,8 @@ INTQ_INLINE graph::Argument ReferenceBuilder::argument_of(const QuantizedNode& n
         if (argument.extent_axis < 0) return value;
         return graph_.call_method(nn::size_function, {value, std::int64_t{argument.extent_axis}});
     }
+    if (argument.is_samples)
+        return graph_.call_method(nn::size_function, {*real_.at(quantized_.inputs.at(0)), std::int64_t{0}});
     if (argument.is_list) {
         graph::ArgumentList items;
         for (const FloatArgument& item : argument.list) items.push_back(argument_of(node, item));

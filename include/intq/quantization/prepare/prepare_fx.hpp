@@ -513,7 +513,23 @@ private:
         ensure_codes(node, *producer, config, wanted);
     }
 
+    // Moves of a tensor of the model become moves of its codes: its quantizer is before them.
+    void quantize_before_moves(graph::Node& moved, const Config& asked, DType wanted) {
+        const QuantizedOperator& row = row_of(moved);
+        const bool moves = row.role == Role::shares_input && row.make_step != nullptr &&
+                           graph::moves_codes(graph::numbers_of(row.name)) && moved.users().size() == 1;
+        graph::Node* const source = moved.args().empty() ? nullptr : moved.args()[0].node();
+        if (!moves || source == nullptr || !config_of(moved).qconfig || states_.at(source).is_codes) return;
+        if (source->op() == graph::Op::get_attr)
+            ensure_codes(moved, *source, asked, wanted);
+        else
+            quantize_before_moves(*source, asked, wanted);
+        states_[&moved] = prepare_sharing(moved, row.kind, config_of(moved));
+        if (states_[&moved].is_codes) model_.mark_quantized(moved);
+    }
+
     void ensure_codes(graph::Node& node, graph::Node& producer, const Config& asked, DType wanted) {
+        if (!states_.at(&producer).is_codes && !is_torch()) quantize_before_moves(producer, asked, wanted);
         const EdgeState state = states_.at(&producer);
         if (state.is_codes && state.dtype == DType::int32)
             throw error(node, "%" + producer.name() + " outputs its accumulator, which only a DeQuantStub can read");

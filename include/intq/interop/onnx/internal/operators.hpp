@@ -13,6 +13,7 @@
 #include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #include "intq/interop/onnx/internal/operators/conv.hpp"
 #include "intq/interop/onnx/internal/operators/elementwise.hpp"
+#include "intq/interop/onnx/internal/operators/expand.hpp"
 #include "intq/interop/onnx/internal/operators/fold.hpp"
 #include "intq/interop/onnx/internal/operators/move.hpp"
 #include "intq/interop/onnx/internal/operators/norm.hpp"
@@ -58,6 +59,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Elu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::elu>},
     {"Erf", 11, newest_opset, &operators::unary_function<TableFunction::erf>},
     {"Exp", 11, newest_opset, &operators::unary_function<TableFunction::exp>},
+    {"Expand", 11, newest_opset, &operators::expand},
     {"Flatten", 11, newest_opset, &operators::flatten},
     {"Floor", 11, newest_opset, &operators::of_constants},
     {"Gather", 11, newest_opset, &operators::gather},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "intq/interop/onnx/export/export_options.hpp"
+#include "intq/interop/onnx/export/internal/finish_model.hpp"
 #include "intq/interop/onnx/export/internal/graph_writer.hpp"
 #include "intq/interop/onnx/export/internal/grid.hpp"
 #include "intq/interop/onnx/export/internal/node_export.hpp"
@@ -278,6 +279,8 @@ INTQ_INLINE ExportArgument QuantizedExporter::argument_of(const QuantizedNode& n
             result.list.push_back(argument_of(node, item, on_codes));
     } else {
         result.constant = argument.constant;
+        result.follows_shape = result.follows_samples = argument.is_samples;
+        if (argument.is_samples) result.extent_of = real(quantized_.inputs.at(0));
     }
     return result;
 }

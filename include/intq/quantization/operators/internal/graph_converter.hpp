@@ -92,6 +92,7 @@ private:
     bool take_in_relu(const graph::Node& node, const QuantizedOperator& row);
     void convert_bounds(const graph::Node& node, QuantizedNode made);
     void convert_float(const graph::Node& node);
+    bool counts_samples(const graph::Node& source) const;
     bool asks_quantizer(const graph::Node& node, const QuantizedOperator& row) const;
 
     StepRequest request_of(const graph::Node& node, const QuantizedNode& made);
@@ -438,11 +439,25 @@ INTQ_INLINE FloatArgument GraphConverter::shape_argument(const graph::Node& sour
             return result;
         }
     }
+    result.constant = graph::shape_value(source);
+    result.is_samples = counts_samples(source);
+    if (result.is_samples) return result;
     if (graph::reads_samples(source) && !is_quantized(*current_))
         throw error("it stays in float and computes with the number of samples, %" + source.name() +
                     ", which a converted model leaves open; take the extent of its own input as it is, or flatten");
-    result.constant = graph::shape_value(source);
     return result;
+}
+
+// Whether a node is axis 0 of an input of the model or of codes, that are not a tensor of the model.
+INTQ_INLINE bool GraphConverter::counts_samples(const graph::Node& source) const {
+    const auto extent = graph::extent_of(source);
+    if (!extent || extent->axis != 0) return false;
+    if (extent->value->op() == graph::Op::placeholder || pending_.count(extent->value) != 0) return true;
+    const auto found = values_.find(extent->value);
+    if (found == values_.end() || result_.tensor(found->second).dtype == DType::float32) return false;
+    const auto makes_it = [&](const QuantizedNode& made) { return made.output == found->second; };
+    const auto made = std::find_if(result_.nodes.begin(), result_.nodes.end(), makes_it);
+    return made == result_.nodes.end() || quantized_constant(result_, *made) == nullptr;
 }
 
 // The node's value as real numbers; one dequantize step serves all its readers.

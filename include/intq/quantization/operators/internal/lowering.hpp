@@ -195,6 +195,8 @@ INTQ_INLINE void Lowering::pass(const QuantizedNode& node) {
         rows_[node.output] = made->second;
     else if (const auto moved = views_.find(input); moved != views_.end())
         views_.insert_or_assign(node.output, moved->second);
+    else if (const auto constant = constants_.find(input); constant != constants_.end())
+        constants_.insert_or_assign(node.output, constant->second);
     else
         tensors_[node.output] = tensor(input);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of operators that move or select values: cat, slice, split, permute, pad, embedding. Layer: training.
+// Gradients of operators that move or select values: cat, slice, split, permute, expand, pad, embedding. Layer:
+// training.
 #ifndef INTQ_TRAINING_GRADIENTS_INTERNAL_MOVE_HPP
 #define INTQ_TRAINING_GRADIENTS_INTERNAL_MOVE_HPP
 

@@ -122,13 +122,14 @@ private:
         return call;
     }
 
-    static ExportArgument shape_argument(const graph::Node& reader, const graph::Node& shape) {
+    ExportArgument shape_argument(const graph::Node& reader, const graph::Node& shape) {
         ExportArgument result;
         result.constant = graph::shape_value(shape);
         result.follows_shape = true;
         result.follows_samples = graph::reads_samples(shape);
-        if (const auto extent = graph::extent_of(shape); extent && extent->value == reader.args()[0].node())
-            result.copied_axis = extent->axis;
+        const auto extent = graph::extent_of(shape);
+        if (extent && extent->value == reader.args()[0].node()) result.copied_axis = extent->axis;
+        if (extent && extent->axis == 0) result.extent_of = values_of(*extent->value).front();
         return result;
     }
 

@@ -21,6 +21,7 @@ void flatten(NodeExport& node);
 /// To the shape of the output; the number of samples stays open.
 void reshape(NodeExport& node);
 void permute(NodeExport& node);
+void expand(NodeExport& node);
 void transpose(NodeExport& node);
 void slice(NodeExport& node);
 /// split and chunk.
@@ -181,6 +182,31 @@ INTQ_INLINE void slice(NodeExport& node) {
                       axes = node.integers("axes", {node.axis(arguments.integer(1, 0))}),
                       steps = node.integers("steps", {step});
     node.set_result(node.add("Slice", {node.value(), starts, ends, axes, steps}));
+}
+
+INTQ_INLINE void expand(NodeExport& node) {
+    std::vector<std::int64_t> dims = extents_of(node.output_shape());
+    const std::vector<ExportArgument> target = target_of(node);
+    const std::size_t added = dims.size() - static_cast<std::size_t>(node.shape().rank);
+    std::string samples;
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+        const int own = static_cast<int>(i) - static_cast<int>(added);
+        const bool is_one_left = !target[i].follows_shape && target[i].constant.integer() == -1;
+        const bool is_equal = own >= 0 && !node.is_open(target[i]) && dims[i] == node.shape()[own];
+        const bool stays = is_one_left || is_equal || (own >= 0 && target[i].copied_axis == own);
+        if (stays) dims[i] = 1;  // an extent of the input stays, whatever it is
+        if (stays || !node.is_open(target[i])) continue;
+        if (i != 0 || target[i].extent_of.empty())
+            throw node.error("an extent of its target is computed from what dynamic_axes leaves open");
+        samples = target[i].extent_of;
+    }
+    if (samples.empty()) return node.set_result(node.add("Expand", {node.value(), node.integers("shape", dims)}));
+    const std::string all = node.add_part("extents", "Shape", {samples});
+    const std::string first =
+        node.add_part("samples", "Slice", {all, node.integers("from", {0}), node.integers("to", {1})});
+    const std::string rest = node.integers("rest", {dims.begin() + 1, dims.end()});
+    const std::string shape = node.add_part("shape", "Concat", {first, rest}, {integer_attribute("axis", 0)});
+    node.set_result(node.add("Expand", {node.value(), shape}));
 }
 
 INTQ_INLINE void split(NodeExport& node) {

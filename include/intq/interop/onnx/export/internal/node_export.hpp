@@ -35,6 +35,7 @@ struct ExportArgument {
     // Of a constant that was computed from the shapes of values:
     bool follows_shape = false, follows_samples = false;  // from any extent, and from an extent of axis 0
     int copied_axis = -1;                                 // this axis of argument 0, whose extent it copies
+    std::string extent_of{};                              // a value of the file whose axis 0 it is, if it is that alone
 };
 
 /// A call of an operator.

@@ -67,6 +67,7 @@ inline constexpr ExportRow export_rows[] = {
     {"permute", &exports::permute},
     {"transpose", &exports::transpose},
     {"slice", &exports::slice},
+    {"expand", &exports::expand},
     {"split", &exports::split},
     {"chunk", &exports::split},
     {"getitem", &exports::getitem},
@@ -115,7 +116,8 @@ INTQ_INLINE ExportRow export_row_of(const ExportedCall& call) {
     throw Error(call.where, "the operator " + call.op + " has no ONNX operator that the library writes");
 }
 
-/// A reshape leaves extents open that are computed from shapes; other operators would hold the example's numbers.
+/// reshape and expand leave extents open that are computed from shapes; other operators would hold the example's
+/// numbers.
 INTQ_INLINE void check_open_arguments(const NodeExport& node) {
     const std::vector<ExportArgument>& arguments = node.call().arguments;
     for (std::size_t i = 0; i < arguments.size(); ++i)
@@ -130,7 +132,7 @@ INTQ_INLINE void check_open_arguments(const NodeExport& node) {
 INTQ_INLINE WrittenCall write_call(const ExportedCall& call, GraphWriter& writer) {
     const ExportRow row = detail::export_row_of(call);
     NodeExport node(call, writer);
-    if (row.write != &exports::reshape) detail::check_open_arguments(node);
+    if (row.write != &exports::reshape && row.write != &exports::expand) detail::check_open_arguments(node);
     row.write(node);
     if (call.activation != Activation::none)
         node.set_result(exports::activate(node, node.results().at(0), call.activation));

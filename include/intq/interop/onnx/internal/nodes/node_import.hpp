@@ -48,6 +48,13 @@ struct QuantizedConstant {
     graph::Node* node = nullptr;    // the call of the quantizer
 };
 
+/// A value that is the matrices of another one as a list, each of them transposed or as it was.
+struct MatrixList {
+    graph::Node* x = nullptr;  // none for other values
+    Dims dims{};               // of x
+    bool is_transposed = false;
+};
+
 /// The meaning of a name in the ONNX graph: a node of ours, a constant, or something that is not supported.
 struct ImportedValue {
     graph::Node* node = nullptr;
@@ -63,6 +70,7 @@ struct ImportedValue {
     std::optional<OwnedQParams> grid{};
     /// Of a constant behind a QuantizeLinear, beside `constant`.
     QuantizedConstant* quantized = nullptr;
+    MatrixList matrices{};
 };
 
 /// The model that is being made.
@@ -82,6 +90,7 @@ struct ImportState {
     std::map<std::string, LayerCodes> layers{};  // by name of the module
     std::set<std::string> constant_norms{};      // batch norms that an operator with a constant became
     std::set<std::string> averages_of_values{};  // pools that were QLinearAveragePool
+    std::vector<graph::Node*> passed_over{};     // that readers may have replaced, in their order
 
     /// The number for an extent that is not known; equal names mean equal extents.
     index_t unknown_extent(const std::string& name);
@@ -168,6 +177,8 @@ public:
     /// @throws Error for one that is larger than all of them and has more than max_folded elements, or where all
     ///         constants take too much memory
     void set_folded(FileTensor tensor, std::optional<CodedConstant> coded = {});
+    /// Says that the output is the matrices of another value.
+    void mark_matrices(const MatrixList& matrices);
     /// Sets all outputs: items of the tuple that a node returns.
     void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
     /// A float32 constant as a buffer of the model, one for all nodes that take it, and a node that reads it.
@@ -179,6 +190,11 @@ public:
     /// A new node without setting an output, for operators that need two; `is_main` has the name of this one.
     graph::Node& make_function(const nn::Function& function, graph::ArgumentList args, bool is_main = false);
     graph::Node& make_module(nn::ModulePtr module, graph::ArgumentList args);
+    /// The extent of an axis of a value; as a node of the graph.
+    graph::Node& make_size(graph::Node& value, std::size_t axis);
+    /// The same for an extent that is not known.
+    /// @throws Error where no value has it
+    graph::Node& make_extent(index_t unknown);
 
 private:
     graph::Node& add_buffer_of(const FileTensor& tensor, std::size_t rank) const;
@@ -409,6 +425,13 @@ INTQ_INLINE void NodeImport::keep_quantizer(const OwnedQParams& grid) {
     if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]].quantized = quantized;
 }
 
+INTQ_INLINE void NodeImport::mark_matrices(const MatrixList& matrices) {
+    if (node_.outputs.empty() || node_.outputs[0].empty()) return;
+    ImportedValue& output = state_.values[node_.outputs[0]];
+    output.matrices = matrices;
+    state_.passed_over.push_back(output.node);
+}
+
 /// The quantizers of constants are in the order of the file, whichever is read first.
 INTQ_INLINE graph::Node& NodeImport::call_quantizer(QuantizedConstant& constant) const {
     if (constant.node != nullptr) return *constant.node;
@@ -531,6 +554,20 @@ INTQ_INLINE graph::Node& NodeImport::make_module(nn::ModulePtr module, graph::Ar
     const std::string name = state_.names.create(node_);
     nn::add_module(state_.root, name, std::move(module));
     return state_.next_node().call_module(name, std::move(args));
+}
+
+INTQ_INLINE graph::Node& NodeImport::make_size(graph::Node& value, std::size_t axis) {
+    return state_.next_node().call_method(nn::size_function, {value, static_cast<std::int64_t>(axis)});
+}
+
+INTQ_INLINE graph::Node& NodeImport::make_extent(index_t unknown) {
+    for (const auto& [name, value] : state_.values) {
+        if (value.node == nullptr || !value.dims || unknown == -1) continue;
+        const auto axis = std::find(value.dims->begin(), value.dims->end(), unknown);
+        if (axis != value.dims->end())
+            return make_size(*value.node, static_cast<std::size_t>(axis - value.dims->begin()));
+    }
+    throw Error("its shape holds an extent that is known only when the model runs");
 }
 
 INTQ_INLINE void NodeImport::set_output(ImportedValue value) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Moves of an ONNX graph that take the samples from axis 0 and put them back, as moves that keep them there. Exporters
-// write attention so: PyTorch's qkv.permute(2, 0, 3, 1, 4).unbind(0), and keys that are transposed as one list of
-// matrices. Layer: interop.
+// write attention so: PyTorch's qkv.permute(2, 0, 3, 1, 4).unbind(0). Keys that are transposed as one list of matrices
+// are read so by reshape() of operators/reshape.hpp. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_SAMPLES_FIRST_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_NODES_SAMPLES_FIRST_HPP
 
@@ -17,8 +17,6 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     Slice, Split, Squeeze or Gather of one element, of axis a of Transpose(x, p) where p moves axis 0
 ///         Transpose of the same of axis p[a] of x, by p without the axes that are gone
-///     Reshape(Transpose(Reshape(x, (-1, m, n)), (0, 2, 1)), (…, n, m))
-///         Transpose(Reshape(x, (…, m, n)), the last two axes exchanged)
 ///
 /// Nodes that nothing reads any more are left where they are.
 ///
@@ -73,16 +71,9 @@ private:
         std::string x;
         Axes axes;
     };
-    /// A value as a list of matrices of x, in the order of x.
-    struct Matrices {
-        std::string x;
-        std::int64_t rows = 0, columns = 0;
-        bool is_transposed = false;
-    };
 
     bool rewrite(const Node& node) {
         if (node.inputs.empty() || node.outputs.empty()) return false;
-        if (node.op_type == "Reshape") return rewrite_reshape(node);
         const auto turned = turned_.find(node.inputs[0]);
         if (turned == turned_.end()) return false;
         const Turned from = turned->second;
@@ -172,25 +163,6 @@ private:
         return true;
     }
 
-    bool rewrite_reshape(const Node& node) {
-        const auto found = matrices_.find(node.inputs[0]);
-        const std::optional<Axes> shape = node.inputs.size() == 2 ? constants_.integers(node.inputs[1]) : std::nullopt;
-        if (found == matrices_.end() || !found->second.is_transposed || !shape || shape->size() < 3) return false;
-        const Matrices matrices = found->second;
-        Axes own = *shape;
-        const std::size_t rank = own.size();
-        const bool keeps_matrices = own[rank - 2] == matrices.columns && own[rank - 1] == matrices.rows;
-        if (!keeps_matrices || std::count(own.begin(), own.end(), 0) != 0) return false;
-        std::swap(own[rank - 2], own[rank - 1]);
-        Axes order;
-        for (std::size_t axis = 0; axis < rank; ++axis) order.push_back(static_cast<std::int64_t>(axis));
-        std::swap(order[rank - 2], order[rank - 1]);
-        Node reshape = node;
-        reshape.inputs = {matrices.x, constant(own, node)};
-        push_turned(std::move(reshape), node, order);
-        return true;
-    }
-
     /// A node in the place of another one, with a name of its own for its output, and the Transpose behind it.
     void push_turned(Node made, const Node& node, const Axes& order) {
         made.outputs = {fresh(node.outputs[0])};
@@ -238,11 +210,7 @@ private:
     void keep(const Node& node) {
         nodes_.push_back(node);
         if (!is_of_onnx(node) || node.inputs.empty() || node.outputs.size() != 1) return;
-        if (node.op_type == "Transpose") return add_transpose(node);
-        if (node.op_type != "Reshape" || node.inputs.size() != 2) return;
-        const std::optional<Axes> shape = constants_.integers(node.inputs[1]);
-        if (shape && shape->size() == 3 && (*shape)[1] > 0 && (*shape)[2] > 0 && (*shape)[0] != 0)
-            matrices_[node.outputs[0]] = {node.inputs[0], (*shape)[1], (*shape)[2]};
+        if (node.op_type == "Transpose") add_transpose(node);
     }
     void add_transpose(const Node& node) {
         const std::optional<Axes> axes = integers_of_attribute(node, "perm");
@@ -252,18 +220,12 @@ private:
         for (std::size_t i = 0; i < sorted.size(); ++i)
             if (sorted[i] != static_cast<std::int64_t>(i)) return;
         if (axes->front() != 0) turned_[node.outputs[0]] = {node.inputs[0], *axes};
-        const auto matrices = matrices_.find(node.inputs[0]);
-        if (matrices == matrices_.end() || *axes != Axes{0, 2, 1} || matrices->second.is_transposed) return;
-        Matrices turned = matrices->second;
-        turned.is_transposed = true;
-        matrices_[node.outputs[0]] = turned;
     }
 
     ConstantsOf constants_;
     std::set<std::string> names_;
     std::size_t made_names_ = 0;  // it only grows, so that names of an enemy's file cost no more than they are
     std::map<std::string, Turned> turned_;
-    std::map<std::string, Matrices> matrices_;
     std::vector<Node> nodes_;
     std::vector<FileTensor> new_constants_;
     bool has_changed_ = false;

@@ -122,21 +122,6 @@ template <class T> T compute(Arithmetic op, T a, T b) {
     }
 }
 
-/// The element of a broadcast operand that belongs to element `at` of the result.
-INTQ_INLINE std::size_t broadcast_index(index_t at, const std::vector<index_t>& result,
-                                        const std::vector<index_t>& operand) {
-    index_t index = 0, step = 1;
-    for (std::size_t back = 1; back <= result.size(); ++back) {
-        const index_t extent = result[result.size() - back], place = at % extent;
-        at /= extent;
-        if (back > operand.size()) continue;
-        const index_t own = operand[operand.size() - back];
-        if (own != 1) index += place * step;
-        step *= own;
-    }
-    return static_cast<std::size_t>(index);
-}
-
 template <Arithmetic op> FileTensor fold_arithmetic(NodeImport& node) {
     node.expect_inputs(2, 2);
     if (op == Arithmetic::mod && node.integer("fmod", 0) != 0) throw Error("fmod is not supported");

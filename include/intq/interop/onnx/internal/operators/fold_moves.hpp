@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Constants whose elements a node moves: Concat, Gather, Slice, Transpose, Reshape, Flatten, Squeeze, Unsqueeze.
-// Layer: interop.
+// Constants whose elements a node moves: Concat, Expand, Gather, Slice, Transpose, Reshape, Flatten, Squeeze,
+// Unsqueeze. Layer: interop.
 //
 // An unknown extent is an element like others here.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_MOVES_HPP
@@ -42,8 +42,12 @@ template <class T> std::span<T> elements(FileTensor& tensor) {
 /// Copies `count` elements; neither range is checked.
 void copy_elements(const FileTensor& from, index_t at, FileTensor& to, index_t to_at, index_t count);
 
+/// The element of a broadcast operand that belongs to element `at` of the result.
+std::size_t broadcast_index(index_t at, const std::vector<index_t>& result, const std::vector<index_t>& operand);
+
 /// The constant that a node makes of its constants by moving their elements.
 FileTensor fold_concat(NodeImport& node);
+FileTensor fold_expand(NodeImport& node, std::span<const std::int64_t> shape);
 FileTensor fold_flatten(NodeImport& node);
 FileTensor fold_gather(NodeImport& node);
 FileTensor fold_reshape(NodeImport& node);
@@ -137,6 +141,29 @@ INTQ_INLINE FileTensor fold_concat(NodeImport& node) {
         for (index_t o = 0; o < outer; ++o) copy_elements(part, o * run, result, o * step + at, run);
         at += run;
     }
+    return result;
+}
+
+INTQ_INLINE std::size_t broadcast_index(index_t at, const std::vector<index_t>& result,
+                                        const std::vector<index_t>& operand) {
+    index_t index = 0, step = 1;
+    for (std::size_t back = 1; back <= result.size(); ++back) {
+        const index_t extent = result[result.size() - back], place = at % extent;
+        at /= extent;
+        if (back > operand.size()) continue;
+        const index_t own = operand[operand.size() - back];
+        if (own != 1) index += place * step;
+        step *= own;
+    }
+    return static_cast<std::size_t>(index);
+}
+
+INTQ_INLINE FileTensor fold_expand(NodeImport& node, std::span<const std::int64_t> shape) {
+    const FileTensor& data = node.constant(0, "input");
+    FileTensor result =
+        folded(data.dtype, *broadcast_dims(data.dims, std::vector<index_t>(shape.begin(), shape.end())));
+    for (index_t i = 0; i < result.size(); ++i)
+        copy_elements(data, static_cast<index_t>(broadcast_index(i, result.dims, data.dims)), result, i, 1);
     return result;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators that move values: Concat, Transpose, Slice, Gather, Split, Pad; and those that leave them: Identity,
-// Dropout, Constant. Layer: interop.
+// ONNX operators that move values: Concat, Transpose, Slice, Gather, Split, Pad; and those that leave them:
+// Identity, Dropout, Constant. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_MOVE_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_MOVE_HPP
 
@@ -16,7 +16,7 @@ class NodeImport;
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Along any axis; a constant part becomes a buffer.
+/// Along any axis; a constant part becomes a buffer, which is repeated for the samples of the other parts.
 void concat(NodeImport& node);
 void identity(NodeImport& node);
 void dropout_with_attribute(NodeImport& node);
@@ -64,6 +64,7 @@ void pad(NodeImport& node);
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#    include "intq/interop/onnx/internal/operators/expand.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_moves.hpp"
 #    include "intq/interop/onnx/internal/operators/reshape.hpp"
 #    include "intq/interop/onnx/internal/read/limits.hpp"
@@ -108,8 +109,12 @@ INTQ_INLINE void concat(NodeImport& node) {
     if (axis < 0)
         throw Error("axis " + std::to_string(axis) + " needs the rank of the first input, which is not known");
     graph::ArgumentList parts;
+    std::size_t first = 0;  // that is computed
+    while (first < node.input_count() && node.is_constant(first)) ++first;
     for (std::size_t i = 0; i < node.input_count(); ++i) {
-        parts.emplace_back(node.is_constant(i) ? node.add_buffer(i, "constant part") : node.value(i));
+        graph::Node& part = node.is_constant(i) ? node.add_buffer(i, "constant part") : node.value(i);
+        const bool is_one_sample = node.is_constant(i) && axis != 0 && node.extent(i, 0) == 1;
+        parts.emplace_back(is_one_sample ? for_samples_of(node, part, node.dims(i)->size(), node.value(first)) : part);
         if (i > 0) join_dims(dims, node.dims(i), static_cast<std::size_t>(axis));
     }
     node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {std::move(parts), axis}, std::move(dims), "cat");
@@ -213,6 +218,10 @@ INTQ_INLINE void transpose(NodeImport& node) {
     for (const std::int64_t axis : axes) result.push_back(dims[static_cast<std::size_t>(axis)]);
     node.call_function(nn::permute_function, {node.value(0), graph::ArgumentList(axes.begin(), axes.end())},
                        std::move(result));
+    MatrixList matrices = node.any_value(0, "input").matrices;
+    if (matrices.x == nullptr || axes != std::vector<std::int64_t>{0, 2, 1}) return;
+    matrices.is_transposed = !matrices.is_transposed;
+    node.mark_matrices(matrices);
 }
 
 INTQ_INLINE void slice(NodeImport& node) {

@@ -149,6 +149,38 @@ INTQ_INLINE void flatten(NodeImport& node) {
     call_reshape(node, {product_of(*dims, 0, at), product_of(*dims, at, dims->size())}, false);
 }
 
+/// Of matrices that were transposed as one list: they are transposed where they were, behind their samples.
+///
+///     Reshape(Transpose(Reshape(x, (-1, m, n)), (0, 2, 1)), (…, n, m))
+///         permute(reshape(x, (…, m, n)), the last two axes exchanged)
+///
+/// @return false for another value
+INTQ_INLINE bool call_transpose_of_matrices(NodeImport& node, const std::vector<index_t>& dims) {
+    const MatrixList matrices = node.any_value(0, "input").matrices;
+    const std::size_t rank = dims.size();
+    if (matrices.x == nullptr || !matrices.is_transposed || rank < 3 || !node.dims(0)) return false;
+    const std::vector<index_t>& list = *node.dims(0);
+    if (list[1] != dims[rank - 2] || list[2] != dims[rank - 1]) return false;
+    std::vector<index_t> before = dims;
+    std::swap(before[rank - 2], before[rank - 1]);
+    const Dims& of_x = matrices.dims;
+    const bool keeps_batch = of_x && !of_x->empty() && product_of(before, 1, rank) > 0 &&
+                             (before[0] == of_x->front() || product_of(before, 1, rank) == sample_size(of_x));
+    if (!keeps_batch) return false;
+    before[0] = of_x->front();
+    graph::Node* x = matrices.x;
+    if (before != *of_x) {
+        graph::ArgumentList target(before.begin(), before.end());
+        target[0] = std::int64_t{-1};
+        x = &node.make_function(nn::reshape_function, {*x, std::move(target)});
+    }
+    graph::ArgumentList axes;
+    for (std::size_t axis = 0; axis < rank; ++axis) axes.emplace_back(static_cast<std::int64_t>(axis));
+    std::swap(axes[rank - 2], axes[rank - 1]);
+    node.call_function(nn::permute_function, {*x, std::move(axes)}, dims);
+    return true;
+}
+
 INTQ_INLINE void reshape(NodeImport& node) {
     node.expect_inputs(2, 2);
     const auto shape = node.constant(1, "shape").as<std::int64_t>();
@@ -161,7 +193,10 @@ INTQ_INLINE void reshape(NodeImport& node) {
     const bool is_flat = dims.size() == 2 && (!from || from->size() > 1);
     if (is_flat && (keeps_batch || leaves_batch)) return call_flatten(node);
     if (leaves_batch) dims[0] = (*from)[0];
+    if (call_transpose_of_matrices(node, dims)) return;
+    const bool is_list = from && dims.size() == 3 && !keeps_batch && !leaves_batch && dims[1] > 0 && dims[2] > 0;
     call_reshape(node, std::move(dims), keeps_batch || leaves_batch);
+    if (is_list) node.mark_matrices({.x = &node.value(0), .dims = from});
 }
 
 /// Squeeze and Unsqueeze leave the batch in place, unless they remove it or put an axis before it.
