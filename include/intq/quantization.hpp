@@ -95,6 +95,7 @@
 #include "intq/quantization/operators/float_step.hpp"
 #include "intq/quantization/operators/image_input.hpp"
 #include "intq/quantization/operators/layer_norm.hpp"
+#include "intq/quantization/operators/mask.hpp"
 #include "intq/quantization/operators/matmul.hpp"
 #include "intq/quantization/operators/move.hpp"
 #include "intq/quantization/operators/moved_view.hpp"

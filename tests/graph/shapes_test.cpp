@@ -77,6 +77,8 @@ std::vector<Case> all_cases() {
         unary("relu", image, [](const Value& x) { return nn::relu(x); }),
         unary("relu6", image, [](const Value& x) { return nn::relu6(x); }),
         unary("clamp", image, [](const Value& x) { return nn::clamp(x, -1.0, {}); }),
+        layer("masked_fill", rows,
+              std::make_shared<nn::MaskedFill>(Tensor::zeros(Shape(index_t{6}), DType::uint8), -1e9)),
         unary("sigmoid", image, [](const Value& x) { return nn::sigmoid(x); }),
         unary("gelu", image, [](const Value& x) { return nn::gelu(x); }),
         unary("add a number", image, [](const Value& x) { return nn::add(x, 2.0); }),

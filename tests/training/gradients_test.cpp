@@ -1136,6 +1136,26 @@ void check_clamp() {
     }
 }
 
+void check_masked_fill() {
+    intq::Tensor mask = intq::Tensor::zeros(Shape(1, 4), DType::uint8);
+    mask.flat<std::uint8_t>()[2] = 1;
+    for (const bool is_module : {false, true}) {
+        GradientProblem problem{.op = "masked_fill", .input_shapes = {Shape(3, 4)}, .output_shape = Shape(3, 4)};
+        if (is_module) {
+            problem.module = std::make_shared<nn::MaskedFill>(mask, 0.5);
+        } else {
+            problem.function = &nn::masked_fill_function;
+            problem.more_inputs = {nn::Value(mask), nn::Value(0.5)};
+        }
+        problem.oracle = [](const std::vector<Numbers>& leaves) {
+            Numbers y = leaves[0];
+            for (std::size_t i = 2; i < y.size(); i += 4) y[i] = 0.5;
+            return y;
+        };
+        check_gradient(problem);
+    }
+}
+
 struct GradientCase {
     const char* sentence;
     void (*check)();
@@ -1174,6 +1194,7 @@ constexpr GradientCase gradient_cases[] = {
     {"add_relu", &check_add_relu},
     {"functions of one element", &check_unary},
     {"clamp with one limit and two", &check_clamp},
+    {"masked_fill with a mask of the module and of the call", &check_masked_fill},
 };
 
 /// Operators that have no gradient by nature, with the reason.

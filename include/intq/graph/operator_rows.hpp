@@ -135,6 +135,8 @@ inline constexpr OperatorRow operator_rows[] = {
      .onnx = "Mul", .onnx_on_codes = "QLinearMul", .tflite = "MUL"},
     {.name = "matmul", .modules = "FloatFunctional.matmul", .functions = "matmul", .methods = "matmul",
      .onnx = "MatMul", .tflite = "BATCH_MATMUL"},
+    {.name = "masked_fill", .modules = "MaskedFill", .functions = "masked_fill", .methods = "masked_fill",
+     .onnx = "Where"},
     {.name = "cat", .modules = "FloatFunctional.cat", .functions = "cat", .onnx = "Concat",
      .onnx_on_codes = "QLinearConcat", .tflite = "CONCATENATION"},
     {.name = "sum", .modules = "FloatFunctional.sum", .functions = "sum", .methods = "sum", .onnx = "ReduceSum",

@@ -83,6 +83,7 @@ inline constexpr GradientRow gradient_rows[] = {
     {"relu", &detail::relu_backward<T>},
     {"relu6", &detail::relu6_backward<T>},
     {"clamp", &detail::clamp_backward<T>},
+    {"masked_fill", &detail::masked_fill_backward<T>},
     detail::unary_gradient<T, TableFunction::sigmoid>,
     detail::unary_gradient<T, TableFunction::tanh>,
     detail::unary_gradient<T, TableFunction::hard_sigmoid>,

@@ -431,6 +431,57 @@ TEST_CASE("A Range of floats or of 32-bit integers is folded, or refused with it
                Contains("the limit has dtype int64, the start float32"));
 }
 
+TEST_CASE("A Where with a constant condition fills, and conditions on constants are computed") {
+    const auto where = [](std::vector<std::string> inputs, float fill) {
+        return test::ModelParts{
+            .nodes = {node("Less", {"a", "b"}, {"less"}), node("Not", {"less"}, {"not"}),
+                      node("Or", {"less", "not"}, {"all"}), node("And", {"all", "less"}, {"c"}),
+                      node("Where", std::move(inputs), {"y"}, {}, "where")},
+            .initializers = {tensor("a", {2, 1}, {1, 3}), tensor("b", {1, 3}, {0, 2, 4}), tensor("fill", {1}, {fill})},
+            .inputs = {test::value_info("x", {-1, 2, 3})}};
+    };
+    const intq::Tensor x = intq::Tensor::from(Shape(1, 2, 3), {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f});
+    const auto values = [&](const test::ModelParts& parts) {
+        const intq::Tensor y = (*test::import(parts))(x).tensor();
+        return std::vector<float>(y.flat<float>().begin(), y.flat<float>().end());
+    };
+    CHECK(values(where({"c", "fill", "x"}, -1e9f)) == std::vector<float>{1, -1e9f, -1e9f, 4, 5, -1e9f});
+    CHECK(values(where({"c", "x", "fill"}, 0.5f)) == std::vector<float>{0.5f, 2, 3, 0.5f, 0.5f, 6});
+    CHECK(values(where({"c", "x", "fill"}, 0.0f)) == std::vector<float>{0, 2, 3, 0, 0, 6});
+    CHECK_THAT(graph::to_string(test::import(where({"c", "x", "fill"}, 0.0f))->graph()), Contains("[target=mul]"));
+    CHECK_THAT(refusal(where({"x", "fill", "x"}, 0)), Contains("expected a constant"));
+    CHECK_THAT(refusal(where({"c", "x", "x"}, 0)), Contains("both values are computed when the model runs"));
+    CHECK_THAT(refusal(where({"c", "b", "x"}, 0)), Contains("the fill has other elements than one number"));
+    CHECK_THAT(refusal(where({"a", "fill", "x"}, 0)), Contains("the condition has dtype float32, expected bool"));
+    auto other = where({"c", "fill", "x"}, 0);
+    other.inputs = {test::value_info("x", {-1, 1, 3})};
+    CHECK_THAT(refusal(other), Contains("is repeated to"));
+}
+
+TEST_CASE("Constants are chosen by a condition, cut to triangles and expanded") {
+    const auto added = [](std::vector<test::Message> nodes) {
+        nodes.push_back(node("Add", {"x", "m"}, {"y"}));
+        return test::ModelParts{
+            .nodes = std::move(nodes),
+            .initializers = {tensor("one", {}, {1}), tensor("two", {1}, {2}), int64_tensor("shape", {3, 3}),
+                             int64_tensor("diagonal", {1}), int64_tensor("negative", {-2, 3})},
+            .inputs = {test::value_info("x", {-1, 3, 3})}};
+    };
+    const auto sums = [&](const test::ModelParts& parts) {
+        const intq::Tensor y = (*test::import(parts))(intq::Tensor::zeros(Shape(1, 3, 3))).tensor();
+        return std::vector<float>(y.flat<float>().begin(), y.flat<float>().end());
+    };
+    const auto ones = node("Expand", {"one", "shape"}, {"ones"});
+    CHECK(sums(added({ones, node("Trilu", {"ones"}, {"m"})})) == std::vector<float>{1, 1, 1, 0, 1, 1, 0, 0, 1});
+    CHECK(sums(added({ones, node("Trilu", {"ones", "diagonal"}, {"m"}, {attribute("upper", 0)})})) ==
+          std::vector<float>{1, 1, 0, 1, 1, 1, 1, 1, 1});
+    CHECK(sums(added({ones, node("Trilu", {"ones"}, {"t"}), node("Cast", {"t"}, {"c"}, {attribute("to", 9)}),
+                      node("Where", {"c", "two", "one"}, {"m"})})) == std::vector<float>{2, 2, 2, 1, 2, 2, 1, 1, 2});
+    CHECK_THAT(refusal(added({node("Expand", {"one", "negative"}, {"m"})})), Contains("holds a negative extent"));
+    CHECK_THAT(refusal(added({node("Trilu", {"one"}, {"m"})})), Contains("expected matrices"));
+    CHECK_THAT(refusal(added({ones, node("And", {"ones", "ones"}, {"m"})})), Contains("dtype float32, expected bool"));
+}
+
 TEST_CASE("The axes of a Resize name which sizes or scales are given") {
     const auto resize = [](const Ints& axes, const Ints& sizes, std::int64_t opset = 18) {
         return test::ModelParts{

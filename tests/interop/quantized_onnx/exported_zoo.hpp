@@ -207,6 +207,7 @@ inline void add_moves(ExportedZoo& zoo) {
     });
     zoo.with("permute", image, [](M&, nn::Arguments a) { return nn::permute(a[0], {2, 0, 3, 1}); });
     zoo.with("transpose", image, [](M&, nn::Arguments a) { return nn::transpose(a[0], 0, 2); });
+    zoo.of("masked_fill", image, std::make_shared<nn::MaskedFill>(random_tensor(Shape(4, 1, 6), 30), 0.25));
     zoo.with("expand", image, [](M&, nn::Arguments a) {
         return nn::expand(nn::slice(a[0], 2, 1, 2), {nn::size(a[0], 0), nn::Value(-1), nn::Value(3), nn::Value(-1)});
     });

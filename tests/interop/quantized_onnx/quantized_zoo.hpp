@@ -4,6 +4,7 @@
 #ifndef INTQ_TESTS_INTEROP_QUANTIZED_ZOO_HPP
 #define INTQ_TESTS_INTEROP_QUANTIZED_ZOO_HPP
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,6 +83,11 @@ inline std::vector<ZooModel> quantized_zoo() {
     of("layer_norm", image, layer_norm);
     of("group_norm", image, std::make_shared<nn::GroupNorm>(2, 4));
     of("instance_norm", image, std::make_shared<nn::InstanceNorm2d>(nn::InstanceNormOptions{4}));
+    of("masked_scores", row, [] {
+        intq::Tensor mask = intq::Tensor::zeros(Shape(index_t{8}), DType::uint8);
+        mask.flat<std::uint8_t>()[4] = 1;
+        return std::make_shared<nn::MaskedFill>(mask, -std::numeric_limits<double>::infinity());
+    }());
     with("moves", image, {{"conv", make_conv(2, 4, 1, 1)}}, [](auto& m, nn::Arguments a) {
         const nn::Value half = nn::slice(a[0], 1, 0, 4, 2);
         return nn::reshape(nn::flatten(nn::permute(m.call("conv", half), {0, 2, 3, 1}), 1), {-1, 12, 12});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float operators on single elements and pairs of them: add, sub, mul, relu, clamp. Layer: nn
+// Float operators on single elements and pairs of them: add, sub, mul, relu, clamp, masked_fill. Layer: nn
 // (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP
@@ -24,6 +24,11 @@ Tensor sub(const Tensor& a, double b);
 Tensor sub(double a, const Tensor& b);
 Tensor mul(const Tensor& a, double b);
 
+/// x, or the value where the mask is not 0.
+///
+/// @param mask  uint8, broadcast to x as above
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+
 /// max(x, 0), or min(max(x, 0), 6). NaN stays NaN. Keeps the qparams of x: on codes it is a clamp.
 Tensor relu(const Tensor& x);
 Tensor relu6(const Tensor& x);
@@ -37,6 +42,9 @@ Tensor activate(const Tensor& x, Activation activation);
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
+
+#    include <cstddef>
+#    include <cstdint>
 
 #    include "intq/nn/float_operators/axes.hpp"
 #    include "intq/nn/float_operators/move.hpp"
@@ -98,6 +106,20 @@ INTQ_INLINE Tensor sub(double a, const Tensor& b) {
 
 INTQ_INLINE Tensor mul(const Tensor& a, double b) {
     return detail::map(a, [factor = static_cast<float>(b)](float x) { return x * factor; });
+}
+
+INTQ_INLINE Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+    x.expect_dtype("masked_fill", DType::float32);
+    mask.expect_dtype("the mask of masked_fill", DType::uint8);
+    if (detail::is_of_shapes(x, mask)) return Tensor::of_shape(x.shape(), DType::float32);
+    Tensor y = x.contiguous().clone();
+    const Tensor all = expand(mask, x.shape(), "masked_fill");
+    const auto masks = all.flat<std::uint8_t>();
+    const auto to = y.flat<float>();
+    for (std::size_t i = 0; i < to.size(); ++i)
+        if (masks[i] != 0) to[i] = static_cast<float>(value);
+    y.set_qparams(std::nullopt);
+    return y;
 }
 
 INTQ_INLINE Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {

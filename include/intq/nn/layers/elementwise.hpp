@@ -24,6 +24,7 @@ Value evaluate_sub(std::span<const Value> values);
 Value evaluate_mul(std::span<const Value> values);
 Value evaluate_floordiv(std::span<const Value> values);
 Value evaluate_clamp(std::span<const Value> values);
+Value evaluate_masked_fill(std::span<const Value> values);
 
 }  // namespace detail
 
@@ -32,6 +33,7 @@ inline constexpr Function sub_function{"sub", &detail::evaluate_sub};
 inline constexpr Function mul_function{"mul", &detail::evaluate_mul};
 inline constexpr Function floordiv_function{"floordiv", &detail::evaluate_floordiv};
 inline constexpr Function clamp_function{"clamp", &detail::evaluate_clamp};
+inline constexpr Function masked_fill_function{"masked_fill", &detail::evaluate_masked_fill};
 
 /// Of two tensors, broadcast as in PyTorch; of a tensor and a number; or of two numbers.
 Value add(const Value& a, const Value& b);
@@ -44,6 +46,28 @@ Value operator*(const Value& a, const Value& b);
 Value floordiv(const Value& a, const Value& b);
 /// min(max(x, low), high); none for no limit.
 Value clamp(const Value& x, const Value& low, const Value& high);
+
+/// The value where the mask is not 0, and x elsewhere.
+///
+/// @param mask  uint8, broadcast to x; on codes a tensor of the model, see MaskedFill
+Value masked_fill(const Value& x, const Value& mask, double value);
+
+/// The same with a mask that the module holds. In front of a softmax, with -inf or a value below -80, it has an integer
+/// form: masked scores have the lowest code, and the probability 0.
+class MaskedFill : public Cloneable<MaskedFill> {
+public:
+    /// @param mask  uint8, or any type whose elements are 0 and others
+    MaskedFill(const Tensor& mask, double value);
+
+    std::string type_name() const override { return "MaskedFill"; }
+    bool is_leaf() const override { return true; }
+    INTQ_INLINE Value forward(Arguments arguments) override;
+    const Tensor& mask() const { return tensor("mask"); }
+    double value() const noexcept { return value_; }
+
+private:
+    double value_;
+};
 
 /// Operators without weights as methods of a module: add, add_scalar, add_relu, sub, mul, mul_scalar, matmul, cat, sum,
 /// mean, each with the arguments of its function.
@@ -86,7 +110,10 @@ Value call_cat(const Module& parent, std::string_view name, const Value::Tuple& 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_layers)
 
+#    include <algorithm>
+#    include <cstddef>
 #    include <cstdint>
+#    include <utility>
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
@@ -144,6 +171,11 @@ INTQ_INLINE Value evaluate_mul(std::span<const Value> values) {
 INTQ_INLINE Value evaluate_clamp(std::span<const Value> values) {
     const Arguments arguments(values);
     return float_operators::clamp(arguments.tensor(0), arguments.optional_number(1), arguments.optional_number(2));
+}
+
+INTQ_INLINE Value evaluate_masked_fill(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::masked_fill(arguments.tensor(0), arguments.tensor(1), arguments[2].number());
 }
 
 INTQ_INLINE Value evaluate_add_relu(std::span<const Value> values) {
@@ -224,6 +256,27 @@ INTQ_INLINE Value FloatFunctional::sum(const Value& a, std::initializer_list<ind
 
 INTQ_INLINE Value FloatFunctional::mean(const Value& a, std::initializer_list<index_t> axes, bool keepdim) {
     return dispatch("mean", std::array{a, detail::tuple_of({axes.begin(), axes.size()}), Value(keepdim)});
+}
+
+INTQ_INLINE Value masked_fill(const Value& x, const Value& mask, double value) {
+    return call(masked_fill_function, x, mask, value);
+}
+
+INTQ_INLINE MaskedFill::MaskedFill(const Tensor& mask, double value) : value_(value) {
+    if (!(value == value)) throw Error("MaskedFill: the value is NaN");
+    const Tensor given = mask.contiguous();
+    Tensor kept = Tensor::zeros(given.shape(), DType::uint8);
+    const index_t unit = size_of(given.dtype());
+    for (index_t i = 0; i < given.size(); ++i) {
+        const std::byte* const element = given.data() + i * unit;
+        if (std::any_of(element, element + unit, [](std::byte b) { return b != std::byte{0}; }))
+            kept.data()[i] = std::byte{1};
+    }
+    add_buffer("mask", std::move(kept));
+}
+
+INTQ_INLINE Value MaskedFill::forward(Arguments arguments) {
+    return float_operators::masked_fill(arguments.tensor(0), mask(), value_);
 }
 
 INTQ_INLINE Value call_add(const Module& parent, std::string_view name, const Value& a, const Value& b) {

@@ -59,6 +59,9 @@ struct ObserverOptions {
     observers::MseOptions mse{};
     std::vector<double> mix_percentiles{std::begin(observers::mix_percentiles), std::end(observers::mix_percentiles)};
     double std_multiplier = 3.0;  // ClipStdObserver
+    /// Of the softmax that reads the values; prepare sets it. Per tensor, masks are observed as by scores_in_reach()
+    /// (internal/scores.hpp).
+    std::optional<int> softmax_axis{};
 
     Compatibility compatibility = Compatibility::horizon;
     bool is_sync_quantize = false;  // qparams from the data of all processes, through:
@@ -165,6 +168,7 @@ ObserverOptions per_channel(ObserverOptions options);
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/model/repr.hpp"
+#    include "intq/quantization/observers/internal/scores.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {
@@ -264,7 +268,10 @@ INTQ_INLINE Tensor without_masks(const Tensor& x) {
 }  // namespace detail
 
 INTQ_INLINE void Observer::observe(const Tensor& given) {
-    const Tensor x = options_.ch_axis < 0 && given.size() > 0 ? detail::without_masks(given) : given;
+    if (given.size() == 0) return;
+    const bool has_scores = options_.ch_axis < 0 && options_.softmax_axis.has_value();
+    const Tensor reached = has_scores ? detail::scores_in_reach(given, *options_.softmax_axis, options_.dtype) : given;
+    const Tensor x = options_.ch_axis < 0 ? detail::without_masks(reached) : reached;
     if (x.size() == 0) return;
     const int axis = options_.ch_axis;
     if (axis >= x.rank())

@@ -96,6 +96,8 @@ struct QuantizedOperator {
     bool may_end_in_float = false;
     /// The window that the constraint table limits.
     Window2d (*window)(const nn::Module&) = nullptr;
+    /// The axis over which it normalizes, of a softmax: its input's quantizer needs no room for masks.
+    std::optional<int> (*softmax_axis)(const graph::Node&, const nn::Module*) = nullptr;
     /// lookup_table: which function a node computes, for constraint tables that fix the outputs of some.
     TableFunction (*function)(const graph::Node&, const nn::Module*) = nullptr;
     /// The quantizer is behind a relu that is the operator's only reader.

@@ -6,6 +6,7 @@
 #define INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
 
 #include <map>
+#include <optional>
 #include <span>
 
 #include "intq/graph/node.hpp"
@@ -28,6 +29,8 @@ public:
     explicit NodeOperators(nn::Module& root) : root_(root) {}
 
     const QuantizedOperator& of(const graph::Node& node);
+    /// The axis of the softmaxes that alone read a node; none for other readers, or softmaxes of different axes.
+    std::optional<int> axis_of_scores(const graph::Node& node);
     /// For a walk that erased nodes, or put a module of another operator into a slot that nodes call.
     void forget() noexcept { rows_.clear(); }
 
@@ -55,6 +58,7 @@ private:
 #    include "intq/quantization/operators/internal/mean.hpp"
 #    include "intq/quantization/operators/internal/norm.hpp"
 #    include "intq/quantization/operators/layer_norm.hpp"
+#    include "intq/quantization/operators/mask.hpp"
 #    include "intq/quantization/operators/matmul.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/pool.hpp"
@@ -114,6 +118,7 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::group_norm,
         &operators::instance_norm,
         &operators::matmul,
+        &operators::masked_fill,
     };
     return rows;
 }
@@ -130,6 +135,18 @@ INTQ_INLINE const QuantizedOperator& quantized_operator(const graph::Node& node,
         if (row->name == name) return *row;
     if (operators::is_unary(name)) return operators::unary;
     return unknown_operator;
+}
+
+INTQ_INLINE std::optional<int> NodeOperators::axis_of_scores(const graph::Node& node) {
+    std::optional<int> axis;
+    for (const graph::Node* user : node.users()) {
+        const auto axis_of = of(*user).softmax_axis;
+        const std::optional<int> own =
+            axis_of != nullptr ? axis_of(*user, graph::module_of(*user, root_)) : std::nullopt;
+        if (!own || (axis && *axis != *own)) return std::nullopt;
+        axis = own;
+    }
+    return axis;
 }
 
 INTQ_INLINE const QuantizedOperator& NodeOperators::of(const graph::Node& node) {

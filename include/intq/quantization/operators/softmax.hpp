@@ -30,6 +30,7 @@ std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int a
 
 #    include "intq/arith/fixed_point_softmax.hpp"
 #    include "intq/arith/softmax.hpp"
+#    include "intq/graph/node.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/softmax.hpp"
@@ -119,6 +120,13 @@ INTQ_INLINE int softmax_axis(const StepRequest& request) {
     const auto* module = dynamic_cast<const nn::Softmax*>(request.module);
     return module != nullptr ? module->axis() : request.integer(1, -1);
 }
+INTQ_INLINE std::optional<int> softmax_axis(const graph::Node& node, const nn::Module* called) {
+    if (const auto* module = dynamic_cast<const nn::Softmax*>(called))
+        return module->is_from_axis() ? std::nullopt : std::optional(module->axis());
+    if (node.args().size() < 2) return -1;
+    const std::optional<double> given = node.args()[1].number();
+    return given ? std::optional(static_cast<int>(*given)) : std::nullopt;
+}
 
 INTQ_INLINE void check_softmax(const StepRequest& request) {
     const auto* module = dynamic_cast<const nn::Softmax*>(request.module);
@@ -139,7 +147,8 @@ inline constexpr QuantizedOperator softmax{.name = "softmax",
                                            .kind = OpKind::softmax,
                                            .make_step = &make_softmax,
                                            .check = &check_softmax,
-                                           .may_end_in_float = true};
+                                           .may_end_in_float = true,
+                                           .softmax_axis = &softmax_axis};
 
 }  // namespace operators
 

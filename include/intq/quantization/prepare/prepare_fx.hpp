@@ -95,6 +95,7 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #    include "intq/quantization/operators/internal/trial.hpp"
 #    include "intq/quantization/prepare/internal/hybrid_dict.hpp"
 #    include "intq/quantization/prepare/internal/prepare_context.hpp"
+#    include "intq/quantization/prepare/internal/separate_masks.hpp"
 #    include "intq/quantization/prepare/optimize_graph.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/quantization/qconfig/own_qconfig.hpp"
@@ -629,7 +630,9 @@ private:
     }
 
     std::shared_ptr<FakeQuantize> make_quantizer(const graph::Node& node, const QuantizerConfig& config) const {
-        return make_activation_quantizer(where(node), config, target_, options_.compatibility);
+        QuantizerConfig own = config;
+        if (!is_torch()) own.options.observer_options.softmax_axis = operators_.axis_of_scores(node);
+        return make_activation_quantizer(where(node), own, target_, options_.compatibility);
     }
 
     void give_weight_quantizer(graph::Node& node, const QuantizedOperator& row, const QuantizerConfig& config) {
@@ -691,6 +694,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model
     if (!options.example_inputs.empty()) detail::record_shapes(*fused, options.example_inputs);
     PrepareReport report;
     fuse_in_place(*fused, fusion, &report.fusion);
+    if (options.compatibility == Compatibility::horizon) separate_masks(*fused);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->set_attribute("prepared_target", target);
     prepared->report() = std::move(report);

@@ -24,6 +24,7 @@
 #include "intq/interop/onnx/internal/operators/resize.hpp"
 #include "intq/interop/onnx/internal/operators/softmax.hpp"
 #include "intq/interop/onnx/internal/operators/unary.hpp"
+#include "intq/interop/onnx/internal/operators/where.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/layers/unary.hpp"
 
@@ -41,6 +42,7 @@ struct OnnxOperator {
 inline constexpr OnnxOperator onnx_operators[] = {
     {"Abs", 11, newest_opset, &operators::unary_function<TableFunction::abs>},
     {"Add", 11, newest_opset, &operators::add},
+    {"And", 11, newest_opset, &operators::of_constants},
     {"AveragePool", 11, newest_opset, &operators::average_pool},
     {"BatchNormalization", 11, newest_opset, &operators::batch_normalization},
     {"Cast", 11, newest_opset, &operators::cast},
@@ -57,6 +59,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Dropout", 11, 11, &operators::dropout_with_attribute},
     {"Dropout", 12, newest_opset, &operators::dropout},
     {"Elu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::elu>},
+    {"Equal", 11, newest_opset, &operators::of_constants},
     {"Erf", 11, newest_opset, &operators::unary_function<TableFunction::erf>},
     {"Exp", 11, newest_opset, &operators::unary_function<TableFunction::exp>},
     {"Expand", 11, newest_opset, &operators::expand},
@@ -66,6 +69,8 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Gelu", 20, newest_opset, &operators::gelu},
     {"Gemm", 11, newest_opset, &operators::gemm},
     {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
+    {"Greater", 11, newest_opset, &operators::of_constants},
+    {"GreaterOrEqual", 12, newest_opset, &operators::of_constants},
     {"GroupNormalization", 21, newest_opset, &operators::group_normalization},
     {"HardSigmoid", 11, newest_opset, &operators::hard_sigmoid},
     {"HardSwish", 14, newest_opset, &operators::unary_module<TableFunction::hard_swish>},
@@ -73,6 +78,8 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"InstanceNormalization", 11, newest_opset, &operators::instance_normalization},
     {"LayerNormalization", 17, newest_opset, &operators::layer_normalization},
     {"LeakyRelu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::leaky_relu>},
+    {"Less", 11, newest_opset, &operators::of_constants},
+    {"LessOrEqual", 12, newest_opset, &operators::of_constants},
     {"Log", 11, newest_opset, &operators::unary_function<TableFunction::log>},
     {"MatMul", 11, newest_opset, &operators::matmul},
     {"Max", 11, newest_opset, &operators::maximum},
@@ -82,6 +89,8 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Mod", 11, newest_opset, &operators::of_constants},
     {"Mul", 11, newest_opset, &operators::mul},
     {"Neg", 11, newest_opset, &operators::unary_function<TableFunction::neg>},
+    {"Not", 11, newest_opset, &operators::of_constants},
+    {"Or", 11, newest_opset, &operators::of_constants},
     {"Pad", 11, newest_opset, &operators::pad},
     {"Pow", 11, newest_opset, &operators::pow},
     {"QuantizeLinear", 11, newest_opset, &operators::quantize_linear},
@@ -108,7 +117,9 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Sub", 11, newest_opset, &operators::sub},
     {"Tanh", 11, newest_opset, &operators::unary_module<TableFunction::tanh>},
     {"Transpose", 11, newest_opset, &operators::transpose},
+    {"Trilu", 14, newest_opset, &operators::of_constants},
     {"Unsqueeze", 11, newest_opset, &operators::unsqueeze},
+    {"Where", 11, newest_opset, &operators::where},
 };
 
 }  // namespace INTQ_HOSTED_ABI

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of operators on single elements: identity, relu, relu6, clamp, add, sub, mul, dropout. Layer: training.
+// Gradients of operators on single elements: identity, relu, relu6, clamp, masked_fill, add, sub, mul,
+// dropout. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_INTERNAL_ELEMENTWISE_HPP
 #define INTQ_TRAINING_GRADIENTS_INTERNAL_ELEMENTWISE_HPP
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "intq/core/dtype.hpp"
@@ -14,6 +16,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/nn/float_operators/move.hpp"
+#include "intq/nn/layers/elementwise.hpp"
 #include "intq/nn/layers/move.hpp"
 #include "intq/nn/model/call.hpp"
 #include "intq/nn/model/module.hpp"
@@ -93,6 +96,17 @@ template <class T> void relu_backward(GradientContext& context) {
 
 template <class T> void relu6_backward(GradientContext& context) {
     context.add_input(0, clamp_gradient<T>(context.output(), context.gradient(), Activation::relu6));
+}
+
+/// Masked elements hand on no gradient.
+template <class T> void masked_fill_backward(GradientContext& context) {
+    const Tensor& x = context.input(0);
+    const Tensor mask = nn::float_operators::expand(
+        context.has_module() ? context.module_as<nn::MaskedFill>().mask() : context.input(1), x.shape(), "masked_fill");
+    Tensor dx = context.gradient().contiguous().clone();
+    for (std::size_t i = 0; i < dx.template flat<T>().size(); ++i)
+        if (mask.flat<std::uint8_t>()[i] != 0) dx.template flat<T>()[i] = T{0};
+    context.add_input(0, dx);
 }
 
 /// dx = dy where low <= x <= high, else 0; as in PyTorch it passes at the ends.

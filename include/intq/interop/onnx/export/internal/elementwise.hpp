@@ -26,6 +26,8 @@ void add_relu(NodeExport& node);
 void relu6(NodeExport& node);
 void clamp(NodeExport& node);
 void softmax(NodeExport& node);
+/// A Where, whose condition is a Cast of numbers.
+void masked_fill(NodeExport& node);
 /// silu is x times Sigmoid, hardtanh a Clip, rsqrt the Reciprocal of a Sqrt: ONNX has no operator for them.
 void unary(NodeExport& node);
 
@@ -56,6 +58,7 @@ std::int64_t softmax_axis(const NodeExport& node);
 #    include "intq/arith/unary.hpp"
 #    include "intq/interop/onnx/export/internal/node_export.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/softmax.hpp"
 #    include "intq/nn/layers/unary.hpp"
 #    include "intq/nn/model/call.hpp"
@@ -99,6 +102,16 @@ INTQ_INLINE void clamp(NodeExport& node) {
         return number ? std::optional(static_cast<float>(*number)) : std::nullopt;
     };
     node.set_result(write_clip(node, bound(1), bound(2)));
+}
+
+INTQ_INLINE void masked_fill(NodeExport& node) {
+    constexpr std::int64_t bool_code = 9;
+    const auto* module = node.module_if<nn::MaskedFill>();
+    const std::string mask = module != nullptr ? node.parameter("mask", module->mask()) : node.value(1);
+    const double value = module != nullptr ? module->value() : node.argument(2).constant.number();
+    const std::string condition = node.add_part("condition", "Cast", {mask}, {integer_attribute("to", bool_code)});
+    const std::string fill = node.number("value", static_cast<float>(value));
+    node.set_result(node.add(node.op_type(), {condition, fill, node.value()}));
 }
 
 INTQ_INLINE std::int64_t softmax_axis(const NodeExport& node) {

@@ -54,6 +54,7 @@ inline constexpr ExportRow export_rows[] = {
     {"relu", &exports::plain},
     {"relu6", &exports::relu6},
     {"clamp", &exports::clamp},
+    {"masked_fill", &exports::masked_fill},
     {"softmax", &exports::softmax},
     {"max_pool2d", &exports::max_pool},
     {"avg_pool2d", &exports::average_pool},

@@ -48,6 +48,7 @@ void div(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/quantize_dequantize.hpp"
 #    include "intq/interop/onnx/internal/operators/conv.hpp"
 #    include "intq/interop/onnx/internal/operators/norm.hpp"
+#    include "intq/interop/onnx/internal/operators/where.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -155,8 +156,7 @@ INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
         return node.call_constant_norm(norm, {value}, dims);
     }
     Dims sum = broadcast_dims(dims, constant.dims);
-    node.call_function(nn::add_function, {value, node.add_buffer(c, constant_operand, rank_of(node, x))},
-                       std::move(sum));
+    node.call_function(nn::add_function, {value, add_buffer_of_masks(node, c, rank_of(node, x))}, std::move(sum));
 }
 
 /// The operand paired with operand `other`: a value, a number, or a tensor that becomes a buffer.

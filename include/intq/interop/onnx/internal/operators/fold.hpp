@@ -51,6 +51,7 @@ void shape(NodeImport& node);
 #    include "intq/core/dtype.hpp"
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#    include "intq/interop/onnx/internal/operators/fold_logic.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_moves.hpp"
 #    include "intq/interop/onnx/internal/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
@@ -201,10 +202,18 @@ INTQ_INLINE FileTensor fold_cast(NodeImport& node) {
     node.text("round_mode", "up");  // the same
     constexpr DType types[] = {DType::none, DType::float32, DType::uint8, DType::int8,
                                DType::none, DType::int16,   DType::int32, DType::int64};
+    if (code == 9)
+        return with_any_type(from.dtype, [&]<class From>(From) {
+            FileTensor result = folded(DType::uint8, from.dims);
+            const auto values = from.as<From>();
+            const auto target = elements<std::uint8_t>(result);
+            for (std::size_t i = 0; i < target.size(); ++i) target[i] = values[i] != From{0} ? 1 : 0;
+            return result;
+        });
     const DType to = code > 0 && code < static_cast<std::int64_t>(std::size(types)) ? types[code] : DType::none;
     if (to == DType::none)
         throw Error("a cast of a constant to the dtype of code " + std::to_string(code) +
-                    " is not supported; expected float32, int8, uint8, int16, int32 or int64");
+                    " is not supported; expected float32, int8, uint8, int16, int32, int64 or bool");
     if (to == from.dtype) return from;
     return with_any_type(to, [&]<class To>(To) {
         FileTensor result = folded(to, from.dims);
@@ -310,20 +319,28 @@ struct FoldRow {
 };
 inline constexpr FoldRow fold_rows[] = {
     {"Add", &fold_arithmetic<Arithmetic::add>},
+    {"And", &fold_and},
     {"Cast", &fold_cast, &reshaped_axis},
     {"Ceil", &fold_single<Single::ceil>},
     {"Clip", &fold_clip},
     {"Concat", &fold_concat},
     {"ConstantOfShape", &fold_constant_of_shape},
     {"Div", &fold_arithmetic<Arithmetic::div>},
+    {"Equal", &fold_equal},
     {"Flatten", &fold_flatten, &reshaped_axis},
     {"Floor", &fold_single<Single::floor>},
     {"Gather", &fold_gather},
+    {"Greater", &fold_greater},
+    {"GreaterOrEqual", &fold_greater_or_equal},
+    {"Less", &fold_less},
+    {"LessOrEqual", &fold_less_or_equal},
     {"Max", &fold_arithmetic<Arithmetic::max>},
     {"Min", &fold_arithmetic<Arithmetic::min>},
     {"Mod", &fold_arithmetic<Arithmetic::mod>},
     {"Mul", &fold_arithmetic<Arithmetic::mul>},
     {"Neg", &fold_single<Single::neg>},
+    {"Not", &fold_not},
+    {"Or", &fold_or},
     {"Range", &fold_range},
     {"ReduceProd", &fold_product},
     {"Reshape", &fold_reshape, &reshaped_axis},
@@ -331,7 +348,9 @@ inline constexpr FoldRow fold_rows[] = {
     {"Squeeze", &fold_squeeze, &reshaped_axis},
     {"Sub", &fold_arithmetic<Arithmetic::sub>},
     {"Transpose", &fold_transpose, &transposed_axis},
+    {"Trilu", &fold_trilu},
     {"Unsqueeze", &fold_unsqueeze, &reshaped_axis},
+    {"Where", &fold_where},
 };
 
 /// The grid of a constant that DequantizeLinear made of codes, behind a node that moves its elements; nothing where the

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//
+// Masks among the scores of a softmax. Layer: quantization (docs/workflow.md section 4, "Masks").
+#ifndef INTQ_QUANTIZATION_OBSERVERS_INTERNAL_SCORES_HPP
+#define INTQ_QUANTIZATION_OBSERVERS_INTERNAL_SCORES_HPP
+
+#include <cstddef>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Scores that are this far below the largest of their row are masks: their probability is below 2^-115.
+inline constexpr float masked_scores = 80.0f;
+
+/// Calls visit(places) for each row along an axis; places of elements in row_major order, of which there is one at
+/// least.
+template <class Visit> void for_each_row(const Shape& shape, int axis, const Visit& visit) {
+    const auto count = static_cast<std::size_t>(shape[axis]), size = static_cast<std::size_t>(shape.size());
+    std::size_t inner = 1;
+    for (int other = axis + 1; other < shape.rank; ++other) inner *= static_cast<std::size_t>(shape[other]);
+    std::vector<std::size_t> places(count);
+    for (std::size_t row = 0; count > 0 && row < size / count; ++row) {
+        for (std::size_t i = 0; i < count; ++i) places[i] = (row / inner * count + i) * inner + row % inner;
+        visit(places);
+    }
+}
+
+/// Scores along the axis of a softmax, with masks where they have no effect any more: all n of a row together have less
+/// than half a code of probability.
+///
+///     x'[i] = max(x) - ln(2·codes·n)  for x[i] < max(x) - 80;  x[i] otherwise
+///
+/// Rows of masks alone stay, and so does a tensor without masks.
+Tensor scores_in_reach(const Tensor& x, int axis, DType dtype);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_observers)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <limits>
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE Tensor scores_in_reach(const Tensor& x, int axis, DType dtype) {
+    const int along = axis < 0 ? axis + x.rank() : axis;
+    if (along < 0 || along >= x.rank()) return x;
+    Tensor result = x.contiguous().clone();
+    const auto values = result.flat<float>();
+    const double codes = std::ldexp(1.0, 8 * static_cast<int>(size_of(dtype)));
+    const auto reach = static_cast<float>(std::log(2.0 * codes * static_cast<double>(x.extent(along))));
+    for_each_row(x.shape(), along, [&](const std::vector<std::size_t>& row) {
+        float largest = values[row[0]];
+        for (const std::size_t i : row) largest = (std::max)(largest, values[i]);
+        if (largest <= std::numeric_limits<float>::lowest()) return;
+        for (const std::size_t i : row)
+            if (values[i] < largest - masked_scores) values[i] = largest - reach;
+    });
+    return result;
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_observers)
+#endif  // INTQ_QUANTIZATION_OBSERVERS_INTERNAL_SCORES_HPP

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+//
+// Masks of scores, from the first call to the program: masked probabilities are 0, and no grid has the mask's number.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "intq/nn.hpp"
+#include "intq/quantization/convert/exact_simulation.hpp"
+#include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/operators/reference.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/quantization/qconfig/target_defaults.hpp"
+#include "kernels/tables/tables.hpp"
+#include "support/catch.hpp"
+#include "support/same_bytes.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using namespace intq::quantization;
+using test::LambdaModel;
+using test::message_of;
+
+namespace {
+
+constexpr index_t heads = 2, tokens = 6;
+constexpr float lowest = std::numeric_limits<float>::lowest();
+
+using Body = std::function<nn::Value(LambdaModel&, const nn::Value&)>;
+
+/// Future tokens hold `value`, the others 0.
+intq::Tensor causal(float value, DType dtype = DType::float32) {
+    intq::Tensor mask = intq::Tensor::zeros(Shape(1, 1, tokens, tokens), dtype);
+    for (index_t i = 0; i < tokens; ++i)
+        for (index_t j = i + 1; j < tokens; ++j) {
+            const auto at = static_cast<std::size_t>(i * tokens + j);
+            if (dtype == DType::float32)
+                mask.flat<float>()[at] = value;
+            else
+                mask.flat<std::uint8_t>()[at] = 1;
+        }
+    return mask;
+}
+
+std::shared_ptr<LambdaModel> model_of(const Body& body, const intq::Tensor& mask) {
+    auto model = test::make_model(
+        {}, [body](LambdaModel& m, nn::Arguments x) { return m.call("dequant", body(m, m.call("quant", x[0]))); });
+    model->add_child("quant", std::make_shared<nn::QuantStub>());
+    model->add_child("dequant", std::make_shared<nn::DeQuantStub>());
+    model->add_child("masked", std::make_shared<nn::MaskedFill>(causal(0, DType::uint8), -1e9));
+    model->add_buffer("mask", mask);
+    model->eval();
+    return model;
+}
+
+nn::Value attend(const nn::Value& scores, const nn::Value& x) { return nn::matmul(nn::softmax(scores, -1), x); }
+nn::Value scores_of(const nn::Value& x) { return nn::matmul(x, nn::transpose(x, -1, -2)); }
+
+/// Tables of the targets that have products and softmax of this type.
+std::vector<const kernels::KernelTable*> tables(DType dtype) {
+    std::vector<const kernels::KernelTable*> result;
+    for (const kernels::KernelTable* table : test::scalar_tables().tables) {
+        const std::string name(table->policy().name);
+        if (name != "bernoulli2" && (dtype == DType::int8 || name != "bayes")) result.push_back(table);
+    }
+    return result;
+}
+
+void check(const Body& body, const intq::Tensor& mask, double int8_db, double int16_db) {
+    const intq::Tensor x = test::random_tensor(Shape(3, heads, tokens, 4), 1);
+    for (const DType dtype : {DType::int8, DType::int16})
+        for (const kernels::KernelTable* table : tables(dtype)) {
+            INFO(table->policy().name << " in " << name_of(dtype));
+            const auto model = model_of(body, mask);
+            const auto prepared = prepare_calibration_fx(
+                *model, get_default_qconfig_mapping(table->policy(), dtype, DType::int8), table->policy());
+            CHECK(prepared->report().fallbacks.empty());
+            calibrate(*prepared, x, 3);
+            ExactSimulation simulation(*prepared, *table, 3);
+            const intq::Tensor simulated = simulation.run({&x, 1})[0];
+            const intq::Tensor y = lower(simulation.quantized(), *table, 3).run(x);
+            CHECK(test::same_bytes(y, simulated));
+            const intq::Tensor expected = (*model)(nn::Value(x)).tensor();
+            CHECK(test::sqnr(expected, y) > (dtype == DType::int8 ? int8_db : int16_db));
+            // The table of LiteRT's exponential ends at -10, which is two codes of int16.
+            const bool ends = dtype == DType::int16 && table->policy().softmax != arith::SoftmaxRule::requantized;
+            const float most = ends ? 2.0f / 32768.0f : 0.0f;
+            const intq::Tensor p = *simulation.value_of("softmax");
+            for (index_t row = 0; row < 3 * heads * tokens; ++row)
+                for (index_t j = row % tokens + 1; j < tokens; ++j)
+                    REQUIRE(p.contiguous().flat<float>()[static_cast<std::size_t>(row * tokens + j)] <= most);
+        }
+}
+
+}  // namespace
+
+TEST_CASE("Masked probabilities are 0 and cost the scores no bits, however the mask is written") {
+    for (const float value : {-1e9f, lowest, -1e4f, -100.0f}) {
+        INFO(value);
+        check([](LambdaModel& m, const nn::Value& x) { return attend(scores_of(x) + m.tensor("mask"), x); },
+              causal(value), 25.0, 50.0);
+    }
+    check([](LambdaModel& m, const nn::Value& x) { return attend(nn::add(m.tensor("mask"), scores_of(x)), x); },
+          causal(-1e9f), 25.0, 50.0);
+    check([](LambdaModel& m, const nn::Value& x) { return attend(m.call("masked", scores_of(x)), x); }, {}, 25.0, 50.0);
+    const double infinity = std::numeric_limits<double>::infinity();
+    check([=](LambdaModel& m,
+              const nn::Value& x) { return attend(nn::masked_fill(scores_of(x), m.tensor("mask"), -infinity), x); },
+          causal(0, DType::uint8), 25.0, 50.0);
+}
+
+TEST_CASE("Numbers beside a mask are added, on a grid of their own range") {
+    intq::Tensor bias = causal(-1e9f);
+    for (index_t i = 0; i < tokens; ++i)
+        for (index_t j = 0; j <= i; ++j)
+            bias.flat<float>()[static_cast<std::size_t>(i * tokens + j)] = -0.3f * static_cast<float>(i - j);
+    check([](LambdaModel& m, const nn::Value& x) { return attend(scores_of(x) + m.tensor("mask"), x); }, bias, 25.0,
+          50.0);
+}
+
+TEST_CASE("Of two products that attend to masked scores, each has its own softmax") {
+    check(
+        [](LambdaModel& m, const nn::Value& x) {
+            const nn::Value scores = scores_of(x) + m.tensor("mask");
+            return attend(scores, x) + attend(scores, nn::relu(x));
+        },
+        causal(-1e9f), 25.0, 48.0);
+}
+
+TEST_CASE("A row of masks alone keeps its scores") {
+    intq::Tensor mask = causal(-1e9f);
+    for (index_t j = 0; j < tokens; ++j) mask.flat<float>()[static_cast<std::size_t>(2 * tokens + j)] = -1e9f;
+    const auto& table = *test::scalar_tables().tables[0];
+    const Body body = [](LambdaModel& m, const nn::Value& x) {
+        return nn::softmax(nn::add(nn::mul(x, 0.5), m.tensor("mask")), -1);
+    };
+    const intq::Tensor x = test::random_tensor(Shape(2, heads, tokens, tokens), 3);
+    const auto prepared = prepare_calibration_fx(
+        *model_of(body, mask), get_default_qconfig_mapping(table.policy(), DType::int8, DType::int8), table.policy());
+    calibrate(*prepared, x, 2);
+    const intq::Tensor y = lower(convert_fx(*prepared), table, 2).run(x);
+    const intq::Tensor expected = nn::softmax(nn::mul(nn::Value(x), 0.5), -1).tensor();
+    for (index_t j = 0; j < tokens; ++j)
+        for (index_t plane = 0; plane < 2 * heads; ++plane) {
+            const auto at = static_cast<std::size_t>((plane * tokens + 2) * tokens + j);
+            CHECK(std::fabs(y.contiguous().flat<float>()[at] - expected.flat<float>()[at]) < 0.02f);
+        }
+}
+
+TEST_CASE("An observer of scores sees masks where their probability rounds to 0, and leaves rows of masks out") {
+    ObserverOptions options;
+    options.softmax_axis = -1;
+    options.scheme = arith::QuantScheme::affine;
+    MinMaxObserver observer(options);
+    observer.observe(intq::Tensor::from(Shape(2, 4), {3.0f, -1e9f, 1.0f, lowest, lowest, lowest, lowest, lowest}));
+    const float reach = static_cast<float>(std::log(2.0 * 256.0 * 4.0));
+    CHECK(observer.ranges().lowest[0] == 3.0f - reach);
+    CHECK(observer.ranges().highest[0] == 3.0f);
+    options.softmax_axis = 0;
+    MinMaxObserver columns(options);
+    columns.observe(intq::Tensor::from(Shape(2, 2), {5.0f, -200.0f, -80.0f, 1.0f}));
+    CHECK(columns.ranges().lowest[0] == 1.0f - static_cast<float>(std::log(2.0 * 256.0 * 2.0)));  // column 1
+    CHECK(columns.ranges().highest[0] == 5.0f);
+}
+
+TEST_CASE("Fills that are no masks, and masks that are computed, have no integer form") {
+    const auto& table = *test::scalar_tables().tables[0];
+    const auto refusal = [&](const Body& body) {
+        return message_of<Error>([&] {
+            const auto prepared =
+                prepare_calibration_fx(*model_of(body, causal(0, DType::uint8)),
+                                       get_default_qconfig_mapping(table.policy(), DType::int8), table.policy());
+        });
+    };
+    CHECK(refusal([](LambdaModel& m, const nn::Value& x) {
+              return attend(nn::masked_fill(scores_of(x), m.tensor("mask"), 0.0), x);
+          }).find("a fill of 0 has no integer form; -inf and values up to -80 become the lowest code") !=
+          std::string::npos);
+    CHECK(refusal([](LambdaModel&, const nn::Value& x) {
+              return attend(nn::masked_fill(scores_of(x), scores_of(x), -1e9), x);
+          }).find("its mask must be a tensor of the model; a mask that is computed has no integer form") !=
+          std::string::npos);
+    CHECK(message_of<Error>([] { nn::MaskedFill(causal(1.0f), std::nan("")); }) == "MaskedFill: the value is NaN");
+}
