@@ -212,6 +212,55 @@ class Model(Network):
         return self.add_operator("CONCATENATION", parts, y, "ConcatenationOptions", 2, axis=axis,
                                  fusedActivationFunction=FUSED["none"])
 
+    def add_pieces(self, builtin, inputs, reals, x, options, version=1, **fields):
+        """An operator that writes several tensors."""
+        pieces = [self.same(x, real) for real in reals]
+        self.operator(getattr(schema.BuiltinOperator, builtin), inputs, [y.index for y in pieces],
+                      getattr(schema.BuiltinOptions, options), make(getattr(schema, options + "T"), **fields), version)
+        return pieces
+
+    def split(self, x, pieces, axis):
+        reals = np.split(x.real, pieces, axis)
+        return self.add_pieces("SPLIT", [self.ints(axis), x.index], reals, x, "SplitOptions", 4, numSplits=pieces)
+
+    def split_v(self, x, sizes, axis):
+        """One of the sizes may be -1."""
+        rest = x.real.shape[axis] - sum(size for size in sizes if size >= 0)
+        ends = np.cumsum([rest if size < 0 else size for size in sizes])[:-1]
+        return self.add_pieces("SPLIT_V", [x.index, self.ints(sizes), self.ints(axis)], np.split(x.real, ends, axis), x,
+                               "SplitVOptions", 2, numSplits=len(sizes))
+
+    def unpack(self, x, axis):
+        reals = [np.squeeze(part, axis) for part in np.split(x.real, x.real.shape[axis], axis)]
+        return self.add_pieces("UNPACK", [x.index], reals, x, "UnpackOptions", 1, num=len(reals), axis=axis)
+
+    def pack(self, parts, axis):
+        y = self.same(parts[0], np.stack([p.real for p in parts], axis))
+        return self.add_operator("PACK", parts, y, "PackOptions", 1, valuesCount=len(parts), axis=axis)
+
+    def gather(self, x, indices, axis):
+        y = self.same(x, np.take(x.real, indices, axis))
+        return self.add_operator("GATHER", [x, self.ints(indices)], y, "GatherOptions", 1, axis=axis)
+
+    def depth_to_space(self, x, block):
+        n, h, w, c = x.real.shape
+        real = x.real.reshape(n, h, w, block, block, -1).transpose(0, 1, 3, 2, 4, 5).reshape(n, h * block, w * block, -1)
+        return self.add_operator("DEPTH_TO_SPACE", [x], self.same(x, real), "DepthToSpaceOptions", 1, blockSize=block)
+
+    def space_to_depth(self, x, block):
+        n, h, w, c = x.real.shape
+        real = x.real.reshape(n, h // block, block, w // block, block, c).transpose(0, 1, 3, 2, 4, 5)
+        y = self.same(x, real.reshape(n, h // block, w // block, -1))
+        return self.add_operator("SPACE_TO_DEPTH", [x], y, "SpaceToDepthOptions", 1, blockSize=block)
+
+    def broadcast_to(self, x, shape):
+        y = self.same(x, np.broadcast_to(x.real, shape))
+        return self.add_operator("BROADCAST_TO", [x, self.ints(shape)], y, "BroadcastToOptions", 2)
+
+    def reverse(self, x, axes):
+        return self.add_operator("REVERSE_V2", [x, self.ints(axes)], self.same(x, np.flip(x.real, axes)),
+                                 "ReverseV2Options", 3)
+
     def resize_nearest(self, x, size, align=False, half=False):
         n, h, w, c = x.real.shape
         rows = np.minimum(np.arange(size[0]) * h // size[0], h - 1)
@@ -460,6 +509,37 @@ def slices(n):
                     shrinkAxisMask=2)
     y = n.strided_slice(x, (0, 1), (0, 4), (1, 1), np.s_[..., 1:4], beginMask=0, endMask=0, ellipsisMask=1)
     n.strided_slice(y, (0, 6, 0, 0), (0, 1, 0, 0), (1, -2, 1, 1), np.s_[:, 6:1:-2], beginMask=13, endMask=13)
+
+
+def pieces(n):
+    x = n.input((2, 6, 4, 8))
+    a, b = n.split(x, 2, 3)
+    c, d, e = n.split_v(x, (1, -1, 2), 1)
+    n.two("ADD", a, b)
+    n.fully(d, 4)
+    f = n.pack([c, e] if c.real.shape == e.real.shape else [a, b, a], -1)
+    n.unpack(n.reshape(f, (2, 24, 12)), 2)
+    n.pack([n.pack([y, y], 1) for y in n.unpack(x, 1)], 3)
+
+
+def gathered(n):
+    x = n.input((2, 9, 5, 4))
+    n.gather(x, (1, 3, 5, 7), 1)
+    n.gather(x, 3, 2)
+    n.gather(x, (8, 6, 4), -3)
+    n.gather(x, ((0, 1), (2, 3)), 3)
+    n.gather(x, (2, 2, 2), 2)
+    n.gather(n.gather(x, (0, 1, 2, 7, 8, 4, 4), 1), (3, 0), 3)
+    n.broadcast_to(n.mean(x, (1, 2)), (2, 3, 2, 4))
+    n.broadcast_to(n.slice(x, (0, 0, 2, 0), (2, 9, 1, 4)), (2, 9, 3, 4))
+    n.reverse(n.reverse(x, (1, 2)), (3,))
+
+
+def blocks(n):
+    x = n.input((2, 4, 6, 3))
+    y = n.space_to_depth(x, 2)
+    n.depth_to_space(n.general_conv(y, 18, (1, 1)), 3)
+    n.depth_to_space(y, 2)
 
 
 def pads(n):
@@ -726,7 +806,30 @@ def float_attention(n):
     return x, [n.op("BATCH_MATMUL", [y, n.random_of(6, 3)], (2, 2, 5, 6), "BatchMatMulOptions", adjY=True), t]
 
 
-FLOAT = [float_net, float_decoder, float_rows, float_attention]
+def float_pieces(n):
+    x = n.tensor_of((2, 4, 6, 8))
+    parts = [n.tensor_of((2, 4, 3, 8)) for _ in range(2)]
+    n.operator(schema.BuiltinOperator.SPLIT, [n.ints(2), x], parts, schema.BuiltinOptions.SplitOptions,
+               make(schema.SplitOptionsT, numSplits=2), 1)
+    unequal = [n.tensor_of((2, 4, 6, 3)), n.tensor_of((2, 4, 6, 5))]
+    n.operator(schema.BuiltinOperator.SPLIT_V, [x, n.ints((3, -1)), n.ints(-1)], unequal,
+               schema.BuiltinOptions.SplitVOptions, make(schema.SplitVOptionsT, numSplits=2), 1)
+    rows = [n.tensor_of((2, 3, 8)) for _ in range(4)]
+    n.operator(schema.BuiltinOperator.UNPACK, [parts[0]], rows, schema.BuiltinOptions.UnpackOptions,
+               make(schema.UnpackOptionsT, num=4, axis=1), 1)
+    p = n.op("PACK", [rows[0], n.random_of(2, 3, 8), rows[3]], (2, 3, 8, 3), "PackOptions", valuesCount=3, axis=3)
+    g = n.op("GATHER", [x, n.ints((0, 2, 3, 3))], (2, 4, 6, 8), "GatherOptions", axis=1)
+    g = n.op("GATHER", [g, n.ints(((7, 5), (3, 1)))], (2, 4, 6, 2, 2), "GatherOptions", axis=3)
+    g = n.op("GATHER", [g, n.ints(4)], (2, 4, 2, 2), "GatherOptions", axis=2)
+    d = n.op("SPACE_TO_DEPTH", [n.op("DEPTH_TO_SPACE", [x], (2, 8, 12, 2), "DepthToSpaceOptions", blockSize=2)],
+             (2, 2, 3, 32), "SpaceToDepthOptions", blockSize=4)
+    m = n.op("MEAN", [x, n.ints((1, 2))], (2, 1, 1, 8), "ReducerOptions", keepDims=True)
+    b = n.op("BROADCAST_TO", [m, n.ints((2, 3, 2, 8))], (2, 3, 2, 8), "BroadcastToOptions", version=2)
+    r = n.op("REVERSE_V2", [x, n.ints((2, 3))], (2, 4, 6, 8), "ReverseV2Options")
+    return x, [parts[1], *unequal, rows[2], p, g, d, b, r]
+
+
+FLOAT = [float_net, float_decoder, float_rows, float_attention, float_pieces]
 
 
 # --- models that a program refuses -----------------------------------------------------------------------------------
@@ -840,6 +943,42 @@ def float_inside(n):
     n.add_operator("LOGISTIC", [x], y, None, 1)
 
 
+def scattered_indices(n):
+    n.gather(n.input((1, 40, 2)), [i * i % 37 for i in range(20)], 1)
+
+
+def unknown_index(n):
+    x = n.input((1, 4, 2))
+    n.add_operator("GATHER", [x, n.ints((1, 4))], n.same(x, x.real[:, :2]), "GatherOptions", 1, axis=1)
+
+
+def uneven_pieces(n):
+    x = n.input((1, 6, 2))
+    n.add_pieces("SPLIT", [n.ints(1), x.index], [x.real[:, :2]] * 4, x, "SplitOptions", 1, numSplits=4)
+
+
+def open_pieces(n):
+    x = n.input((1, 6, 2))
+    n.add_pieces("SPLIT_V", [x.index, n.ints((-1, -1)), n.ints(1)], [x.real[:, :3]] * 2, x, "SplitVOptions", 1)
+
+
+def split_samples(n):
+    n.split(n.input((2, 6, 2)), 2, 0)
+
+
+def wide_blocks(n):
+    n.space_to_depth(n.input((1, 4, 4, 2)), 2)
+
+
+def odd_blocks(n):
+    x = n.input((1, 4, 4, 6))
+    n.add_operator("DEPTH_TO_SPACE", [x], n.same(x, np.zeros((1, 8, 8, 1))), "DepthToSpaceOptions", 1, blockSize=2)
+
+
+def repeated_samples(n):
+    n.broadcast_to(n.input((2, 3)), (2, 2, 3))
+
+
 def folded_batch(n):
     n.reshape(n.input((2, 6)), (4, 3))
 
@@ -858,19 +997,28 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
            ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "\\(DIV .*not supported"),
            ("int8", fused_tanh, "CONV_2D.*fused activation TANH"), ("int8", float_inside, "LOGISTIC.*real numbers"),
-           ("int8", folded_batch, "RESHAPE.*axis 0")]
+           ("int8", folded_batch, "RESHAPE.*axis 0"),
+           ("int8", scattered_indices, "GATHER.*not equally spaced: they are [0-9]+ ranges"),
+           ("int16", unknown_index, "GATHER.*no element 4 among 4"),
+           ("int8", uneven_pieces, "SPLIT.*6 elements has no 4 pieces"),
+           ("int16", open_pieces, "SPLIT_V.*2 sizes are left open"), ("int8", split_samples, "SPLIT.*the samples"),
+           ("int16", wide_blocks, "SPACE_TO_DEPTH.*LiteRT has it for 8 bits alone"),
+           ("int8", odd_blocks, "DEPTH_TO_SPACE.*do not divide the 6 channels"),
+           ("int8", repeated_samples, "BROADCAST_TO.*repeated for each sample")]
 
 
-INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
+INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
+        gathered, blocks, pads,
         joins, nearest, bilinear, functions, swishes, leaks, clamps, conversions, computed_shape, unet, mobilenet3,
         keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
-INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
+INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
+         gathered, pads,
          joins, nearest, bilinear, curves, knots, wide_leaks, clamps, conversions, computed_shape, unet,
          constant_image, products, matrices, one_sample, sample_rows, attention, narrow_matrix]
 BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
-         ("int8", pads), ("int8", products)]
+         ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks)]
 
 
 def networks():

@@ -107,24 +107,26 @@ inline ModelCount compare_model(const std::filesystem::path& folder, const nlohm
         if (!names.insert(instruction.name).second)
             count.wrong.push_back(std::string("two instructions have the name ") + instruction.name);
     for (const tflite::FileOperator& op : model.operators) {
-        const tflite::FileTensor& y = model.tensors.at(static_cast<std::size_t>(op.outputs.at(0)));
-        const std::string name(y.name);
-        if (moves_nothing(op.code) || y.dtype == DType::int32) continue;
-        const ByteList expected = bytes_of_text(answer.at("tensors").at(name).get<std::string>());
-        const auto found = written.find(name);
-        const bool is_there = found != written.end() && found->second.size() == expected.size();
-        std::size_t differing = is_there ? 0 : expected.size();
-        for (std::size_t i = 0; is_there && i < expected.size(); ++i) differing += found->second[i] != expected[i];
-        ++count.tensors;
-        count.bytes += expected.size();
-        count.differing += differing;
-        const auto row = std::find_if(std::begin(tflite::tflite_operators), std::end(tflite::tflite_operators),
-                                      [&](const tflite::TfliteOperator& r) { return r.code == op.code; });
-        const std::string what =
-            std::string(row != std::end(tflite::tflite_operators) ? row->name : "?") + " " + name_of(y.dtype);
-        count.operators.insert(what);
-        if (differing > 0)
-            count.wrong.push_back(what + " " + name + ": " + std::to_string(differing) + " bytes differ");
+        for (const std::int32_t output : op.outputs) {
+            const tflite::FileTensor& y = model.tensors.at(static_cast<std::size_t>(output));
+            const std::string name(y.name);
+            if (moves_nothing(op.code) || y.dtype == DType::int32) continue;
+            const ByteList expected = bytes_of_text(answer.at("tensors").at(name).get<std::string>());
+            const auto found = written.find(name);
+            const bool is_there = found != written.end() && found->second.size() == expected.size();
+            std::size_t differing = is_there ? 0 : expected.size();
+            for (std::size_t i = 0; is_there && i < expected.size(); ++i) differing += found->second[i] != expected[i];
+            ++count.tensors;
+            count.bytes += expected.size();
+            count.differing += differing;
+            const auto row = std::find_if(std::begin(tflite::tflite_operators), std::end(tflite::tflite_operators),
+                                          [&](const tflite::TfliteOperator& r) { return r.code == op.code; });
+            const std::string what =
+                std::string(row != std::end(tflite::tflite_operators) ? row->name : "?") + " " + name_of(y.dtype);
+            count.operators.insert(what);
+            if (differing > 0)
+                count.wrong.push_back(what + " " + name + ": " + std::to_string(differing) + " bytes differ");
+        }
     }
     return count;
 }

@@ -265,8 +265,6 @@ private:
             throw Error("it has the options of another operator (" + std::to_string(op.options_type) + ", expected " +
                         std::to_string(row->options) + ")");
         OperatorImport node(state_, op, row->name);
-        if (state_.tensors[static_cast<std::size_t>(op.outputs[0])] >= 0 || node.output().is_constant())
-            throw Error("its output " + in_quotes(node.output().name) + " is written twice, or a constant");
         if (row->code != quantize_code && node.has(0) && node.input().dtype == DType::float32)
             throw Error("it reads real numbers; a program of codes has no operators on them");
         row->import(node);

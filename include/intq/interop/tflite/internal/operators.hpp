@@ -9,11 +9,14 @@
 
 #include "intq/interop/tflite/internal/float_model/float_import.hpp"
 #include "intq/interop/tflite/internal/float_model/operators.hpp"
+#include "intq/interop/tflite/internal/float_model/pieces.hpp"
 #include "intq/interop/tflite/internal/nodes/operator_import.hpp"
+#include "intq/interop/tflite/internal/operators/blocks.hpp"
 #include "intq/interop/tflite/internal/operators/conv.hpp"
 #include "intq/interop/tflite/internal/operators/elementwise.hpp"
 #include "intq/interop/tflite/internal/operators/matmul.hpp"
 #include "intq/interop/tflite/internal/operators/move.hpp"
+#include "intq/interop/tflite/internal/operators/pieces.hpp"
 #include "intq/interop/tflite/internal/operators/pool.hpp"
 #include "intq/interop/tflite/internal/operators/quantize.hpp"
 #include "intq/interop/tflite/internal/operators/resize.hpp"
@@ -42,6 +45,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {3, "CONV_2D", fields::Conv2D::type, &operators::conv_2d, &float_model::conv_2d},
     {4, "DEPTHWISE_CONV_2D", fields::DepthwiseConv2D::type, &operators::depthwise_conv_2d,
      &float_model::depthwise_conv_2d},
+    {5, "DEPTH_TO_SPACE", fields::DepthToSpace::type, &operators::depth_to_space, &float_model::depth_to_space},
     {6, "DEQUANTIZE", -1, &operators::dequantize, nullptr},
     {9, "FULLY_CONNECTED", fields::FullyConnected::type, &operators::fully_connected, &float_model::fully_connected},
     {14, "LOGISTIC", -1, &operators::logistic, &float_model::logistic},
@@ -53,24 +57,32 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {22, "RESHAPE", -1, &operators::reshape, &float_model::reshape},
     {23, "RESIZE_BILINEAR", fields::ResizeBilinear::type, &operators::resize_bilinear, &float_model::resize_bilinear},
     {25, "SOFTMAX", fields::Softmax::type, &operators::softmax, &float_model::softmax},
+    {26, "SPACE_TO_DEPTH", fields::SpaceToDepth::type, &operators::space_to_depth, &float_model::space_to_depth},
     {28, "TANH", -1, &operators::tanh, &float_model::tanh},
     {34, "PAD", -1, &operators::pad, &float_model::pad},
+    {36, "GATHER", fields::Gather::type, &operators::gather, &float_model::gather},
     {39, "TRANSPOSE", -1, &operators::transpose, &float_model::transpose},
     {40, "MEAN", -1, &operators::mean, &float_model::mean},
     {41, "SUB", fields::Sub::type, &operators::sub, &float_model::sub},
     {43, "SQUEEZE", -1, &operators::reshape, &float_model::reshape},
     {45, "STRIDED_SLICE", fields::StridedSlice::type, &operators::strided_slice, nullptr},
+    {49, "SPLIT", fields::Split::type, &operators::split, &float_model::split},
     {60, "PADV2", -1, &operators::pad, nullptr},
     {65, "SLICE", -1, &operators::slice, &float_model::slice},
     {67, "TRANSPOSE_CONV", fields::TransposeConv::type, &operators::transpose_conv, &float_model::transpose_conv},
     {70, "EXPAND_DIMS", -1, &operators::reshape, &float_model::reshape},
+    {83, "PACK", fields::Pack::type, &operators::pack, &float_model::pack},
+    {88, "UNPACK", fields::Unpack::type, &operators::unpack, &float_model::unpack},
     {97, "RESIZE_NEAREST_NEIGHBOR", fields::ResizeNearest::type, &operators::resize_nearest_neighbor,
      &float_model::resize_nearest_neighbor},
     {98, "LEAKY_RELU", fields::LeakyRelu::type, &operators::leaky_relu, &float_model::leaky_relu},
     {100, "MIRROR_PAD", fields::MirrorPad::type, &operators::mirror_pad, &float_model::mirror_pad},
+    {102, "SPLIT_V", fields::SplitV::type, &operators::split_v, &float_model::split_v},
+    {105, "REVERSE_V2", -1, &operators::reverse, &float_model::reverse},
     {114, "QUANTIZE", -1, &operators::quantize, nullptr},
     {117, "HARD_SWISH", -1, &operators::hard_swish, &float_model::hard_swish},
     {126, "BATCH_MATMUL", fields::BatchMatMul::type, &operators::batch_matmul, &float_model::batch_matmul},
+    {130, "BROADCAST_TO", -1, &operators::broadcast_to, &float_model::broadcast_to},
 };
 static_assert(detail::are_named(tflite_operators), "a row has another name than the schema's");
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,15 +37,16 @@ struct FloatState {
 
 class FloatImport {
 public:
-    FloatImport(FloatState& state, const FileOperator& op) : state_(state), op_(op) {
-        if (op.outputs.size() != 1 || op.outputs[0] < 0) throw Error("it writes another number of tensors than 1");
-    }
+    FloatImport(FloatState& state, const FileOperator& op) : state_(state), op_(op) {}
 
     const io::FlatTable& options() const noexcept { return op_.options; }
     std::size_t input_count() const noexcept { return op_.inputs.size(); }
     bool has(std::size_t i) const { return i < op_.inputs.size() && op_.inputs[i] >= 0; }
     const FileTensor& input(std::size_t i = 0) const;
-    const FileTensor& output() const { return state_.model.tensors[static_cast<std::size_t>(op_.outputs[0])]; }
+    /// The output that is being written: the only one, or that of select_output().
+    const FileTensor& output() const { return state_.model.tensors[static_cast<std::size_t>(output_index())]; }
+    std::size_t output_count() const noexcept { return op_.outputs.size(); }
+    void select_output(std::size_t i) { selected_ = i; }
     /// Elements of a constant int32 or int64 tensor.
     Integers integers(std::size_t i) const;
     std::int32_t option(int field, std::int32_t otherwise) const { return op_.options.number(field, otherwise); }
@@ -73,8 +75,11 @@ public:
     FusedActivation activation(int field) const;
 
 private:
+    std::int32_t output_index() const;
+
     FloatState& state_;
     const FileOperator& op_;
+    std::optional<std::size_t> selected_;
 };
 
 /// A constant whose axes are moved: axis i of the result is axis order[i].
@@ -162,6 +167,13 @@ INTQ_INLINE void FloatState::add_output(std::int32_t index) {
     info.name = names[static_cast<std::size_t>(index)];
     info.dtype = DType::float32;
     result.graph.outputs.push_back(std::move(info));
+}
+
+INTQ_INLINE std::int32_t FloatImport::output_index() const {
+    const std::size_t i = selected_.value_or(0);
+    if ((op_.outputs.size() != 1 && !selected_) || i >= op_.outputs.size() || op_.outputs[i] < 0)
+        throw Error("it writes another number of tensors than 1, or leaves one out");
+    return op_.outputs[i];
 }
 
 INTQ_INLINE const FileTensor& FloatImport::input(std::size_t i) const {
@@ -254,7 +266,7 @@ INTQ_INLINE void FloatImport::set(const std::string& name, FusedActivation activ
         made = node("Clip", {name, floats("lowest", {0.0f}, {}), floats("highest", {6.0f}, {})});
     if (activation == FusedActivation::relu_n1_to_1)
         made = node("Clip", {name, floats("lowest", {-1.0f}, {}), floats("highest", {1.0f}, {})});
-    std::string& known = state_.names[static_cast<std::size_t>(op_.outputs[0])];
+    std::string& known = state_.names[static_cast<std::size_t>(output_index())];
     if (!known.empty()) throw Error("its output " + in_quotes(output().name) + " is written twice");
     if (output().dtype != DType::float32)
         throw Error("its output " + in_quotes(output().name) + " has " + describe_type(output()) +

@@ -85,7 +85,11 @@ public:
     std::size_t input_count() const noexcept { return op_.inputs.size(); }
     bool has(std::size_t i) const { return i < op_.inputs.size() && op_.inputs[i] >= 0; }
     const FileTensor& input(std::size_t i = 0) const;
+    /// The output that is being written: the only one, or that of select_output().
     const FileTensor& output() const;
+    std::size_t output_count() const noexcept { return op_.outputs.size(); }
+    /// For an operator that writes several tensors: which of them the functions below mean by its output.
+    void select_output(std::size_t i);
     /// Whether an operand is a constant of the file.
     bool is_constant(std::size_t i) const { return has(i) && input(i).is_constant(); }
     /// Extents of an operand, the first of which counts the samples: a batch of one sample may be left out.
@@ -128,6 +132,8 @@ public:
     /// The same for a tensor of the program that has the elements of another shape.
     /// @param dims  the operator's output
     void set(std::int32_t tensor, Dims dims);
+    /// Throws unless the output has this shape in the file. An axis of one sample may be left out.
+    void require_output(const Dims& dims) const;
     /// A copy of a tensor of the program, in another shape of the same memory.
     std::int32_t copy(std::int32_t tensor, const Shape& shape, const char* part, Layout layout = Layout::channels_last);
     /// The same, unless it has that shape already.
@@ -135,10 +141,13 @@ public:
 
 private:
     Dims batched(const FileTensor& tensor) const;
+    std::int32_t output_index() const;
+    std::string other_shape(const Dims& dims) const;
 
     ProgramState& state_;
     const FileOperator& op_;
     const char* name_;
+    std::optional<std::size_t> selected_;
 };
 
 /// The logical shape of a tensor of a program: the last axis comes second.
@@ -206,10 +215,7 @@ INTQ_INLINE int checked_axis(std::int64_t axis, std::size_t rank) {
 }
 
 INTQ_INLINE OperatorImport::OperatorImport(ProgramState& state, const FileOperator& op, const char* name)
-    : state_(state), op_(op), name_(name) {
-    if (op.outputs.size() != 1 || op.outputs[0] < 0)
-        throw Error("it writes " + std::to_string(op.outputs.size()) + " tensors, expected 1");
-}
+    : state_(state), op_(op), name_(name) {}
 
 INTQ_INLINE program::LayerName OperatorImport::layer(const char* part) const {
     std::string name(output().name);
@@ -230,8 +236,18 @@ INTQ_INLINE const FileTensor& OperatorImport::input(std::size_t i) const {
     return state_.model.tensors[static_cast<std::size_t>(op_.inputs[i])];
 }
 
+INTQ_INLINE void OperatorImport::select_output(std::size_t i) { selected_ = i; }
+
+INTQ_INLINE std::int32_t OperatorImport::output_index() const {
+    if (op_.outputs.size() != 1 && !selected_)
+        throw Error("it writes " + std::to_string(op_.outputs.size()) + " tensors, expected 1");
+    const std::size_t i = selected_.value_or(0);
+    if (i >= op_.outputs.size() || op_.outputs[i] < 0) throw Error("its output " + std::to_string(i) + " is missing");
+    return op_.outputs[i];
+}
+
 INTQ_INLINE const FileTensor& OperatorImport::output() const {
-    return state_.model.tensors[static_cast<std::size_t>(op_.outputs[0])];
+    return state_.model.tensors[static_cast<std::size_t>(output_index())];
 }
 
 INTQ_INLINE Dims OperatorImport::batched(const FileTensor& tensor) const {
@@ -385,20 +401,29 @@ INTQ_INLINE void OperatorImport::set(std::int32_t tensor) {
     set(tensor, std::move(dims));
 }
 
-INTQ_INLINE void OperatorImport::set(std::int32_t tensor, Dims dims) {
-    const FileTensor& file = output();
-    const kernels::ArenaTensor& made = builder().at(tensor);
-    if (made.dtype != file.dtype)
-        throw Error("in the file its output is " + describe_type(file) + ", but it produces " + name_of(made.dtype));
-    // An axis of one sample may be left out.
+INTQ_INLINE std::string OperatorImport::other_shape(const Dims& dims) const {
+    return "in the file its output has the shape " + describe_dims(output().dims) + ", but it produces " +
+           describe_dims(dims);
+}
+
+INTQ_INLINE void OperatorImport::require_output(const Dims& dims) const {
     const auto bare = [](Dims from) {
         from.erase(from.begin(), std::find_if(from.begin(), from.end(), [](index_t extent) { return extent != 1; }));
         return from;
     };
-    const Dims expected = output_dims();
-    if (made.shape.size() != count_of(dims) || bare(dims) != bare(expected))
-        throw Error("in the file its output has the shape " + describe_dims(file.dims) + ", but it produces " +
-                    describe_dims(dims));
+    if (bare(dims) != bare(output_dims())) throw Error(other_shape(dims));
+}
+
+INTQ_INLINE void OperatorImport::set(std::int32_t tensor, Dims dims) {
+    const FileTensor& file = output();
+    std::int32_t& known_as = state_.tensors[static_cast<std::size_t>(output_index())];
+    if (known_as >= 0 || file.is_constant())
+        throw Error("its output " + in_quotes(file.name) + " is written twice, or a constant");
+    const kernels::ArenaTensor& made = builder().at(tensor);
+    if (made.dtype != file.dtype)
+        throw Error("in the file its output is " + describe_type(file) + ", but it produces " + name_of(made.dtype));
+    if (made.shape.size() != count_of(dims)) throw Error(other_shape(dims));
+    require_output(dims);
     if (state_.bounds.find(file.name) != state_.bounds.end()) {
         // Bounds belong to the tensor of their name, so a reshape, which only reads another tensor, writes it here.
         const auto& known = state_.tensors;
@@ -406,7 +431,7 @@ INTQ_INLINE void OperatorImport::set(std::int32_t tensor, Dims dims) {
             tensor = copy(tensor, program_shape(dims), nullptr);
         state_.state_bounds(file.name, tensor);
     }
-    state_.tensors[static_cast<std::size_t>(op_.outputs[0])] = tensor;
+    known_as = tensor;
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -34,12 +34,11 @@ void concatenation(OperatorImport& node);
 
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_kind.hpp"
-#    include "intq/core/shape.hpp"
+#    include "intq/interop/tflite/internal/nodes/pieces.hpp"
+#    include "intq/interop/tflite/internal/operators/moved.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/kernels/operators/operator.hpp"
-#    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/moved_view.hpp"
 
@@ -62,26 +61,6 @@ INTQ_INLINE void reshape(OperatorImport& node) {
     node.set(node.written(0), node.output_dims());
 }
 
-/// Writes a view of the operand.
-/// @param gone  axes of the view, of one element each, that the output does not have
-INTQ_INLINE void set_view(OperatorImport& node, OpKind op, const quantization::MovedView& view,
-                          const std::set<std::size_t>& gone = {}) {
-    const auto move = view.move();
-    if (!move) throw Error("its codes come from more places than one instruction moves");
-    const program::LayerName name = node.layer();
-    const kernels::ArenaTensor from = node.builder().at(view.source());
-    node.builder().check_use({op, from.dtype, DType::none, from.dtype}, name);
-    Shape shape = view.shape();
-    shape[0] = from.shape[0];
-    Dims dims;
-    const auto rank = static_cast<std::size_t>(shape.rank);
-    for (std::size_t axis = 0; axis < rank; ++axis)
-        if (gone.count(axis) == 0) dims.push_back(shape[program_axis(static_cast<int>(axis), rank)]);
-    node.set(node.builder().push(op, {view.source()}, node.builder().tensor(from.dtype, shape, from.qparams, name),
-                                 node.builder().keep_params(*move), name),
-             std::move(dims));
-}
-
 INTQ_INLINE void transpose(OperatorImport& node) {
     node.require_inputs(2, 2);
     node.require_same_qparams(node.input(), node.output());
@@ -90,6 +69,7 @@ INTQ_INLINE void transpose(OperatorImport& node) {
     const int added = node.added_axes(), rank = static_cast<int>(dims.size());
     if (static_cast<int>(order.size()) + added != rank)
         throw Error("it orders " + std::to_string(order.size()) + " axes of " + std::to_string(rank - added));
+    Dims out;
     std::vector<int> axes(dims.size(), 0);
     std::vector<bool> seen(dims.size(), false);
     for (int axis = 0; axis < rank; ++axis) {
@@ -97,17 +77,13 @@ INTQ_INLINE void transpose(OperatorImport& node) {
             axis < added ? axis : checked_axis(order[static_cast<std::size_t>(axis - added)], order.size()) + added;
         if (seen[static_cast<std::size_t>(from)]) throw Error("it names an axis twice");
         seen[static_cast<std::size_t>(from)] = true;
+        out.push_back(dims[static_cast<std::size_t>(from)]);
         axes[static_cast<std::size_t>(program_axis(axis, dims.size()))] = program_axis(from, dims.size());
     }
     if (axes[0] != 0) throw Error("a program keeps axis 0, the samples, in its place");
     const std::int32_t x = node.x();
-    set_view(node, OpKind::permute, quantization::MovedView(x, node.builder().at(x).shape).permuted(axes));
+    set_view(node, OpKind::permute, quantization::MovedView(x, node.builder().at(x).shape).permuted(axes), out);
 }
-
-/// The elements that are taken of an axis.
-struct AxisRange {
-    index_t first = 0, count = 0, step = 1;
-};
 
 /// @param ranges  of the axes of dims()
 /// @param gone    axes of which one element is taken, and which the output does not have
@@ -128,7 +104,10 @@ INTQ_INLINE void take_ranges(OperatorImport& node, const std::vector<AxisRange>&
         if (!taken) throw Error("its codes come from more places than one instruction moves");
         view = *taken;
     }
-    set_view(node, OpKind::slice, view, gone);
+    Dims out;
+    for (std::size_t axis = 0; axis < dims.size(); ++axis)
+        if (gone.count(axis) == 0) out.push_back(ranges[axis].count);
+    set_view(node, OpKind::slice, view, out);
 }
 
 INTQ_INLINE void slice(OperatorImport& node) {

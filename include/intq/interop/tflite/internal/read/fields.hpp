@@ -71,8 +71,14 @@ struct ResizeBilinear {
 struct Reshape {
     static constexpr int type = 17;
 };
+struct SpaceToDepth {
+    static constexpr int type = 19, block = 0;
+};
 struct Mul {
     static constexpr int type = 21, activation = 0;
+};
+struct Gather {
+    static constexpr int type = 23, axis = 0, batch_axes = 1;
 };
 struct Reducer {
     static constexpr int type = 27, keeps_dims = 0;
@@ -84,8 +90,17 @@ struct StridedSlice {
     static constexpr int type = 32, begin_mask = 0, end_mask = 1, ellipsis_mask = 2, new_axis_mask = 3, shrink_mask = 4,
                          is_offset = 5;
 };
+struct Split {
+    static constexpr int type = 35, pieces = 0;
+};
 struct TransposeConv {
     static constexpr int type = 49, padding = 0, stride_w = 1, stride_h = 2, activation = 3, bias_type = 4;
+};
+struct Pack {
+    static constexpr int type = 59, parts = 0, axis = 1;
+};
+struct Unpack {
+    static constexpr int type = 64, pieces = 0, axis = 1;
 };
 struct ResizeNearest {
     static constexpr int type = 74, align_corners = 0, half_pixel = 1;
@@ -95,6 +110,12 @@ struct MirrorPad {
 };
 struct LeakyRelu {
     static constexpr int type = 75, alpha = 0;
+};
+struct SplitV {
+    static constexpr int type = 79;
+};
+struct DepthToSpace {
+    static constexpr int type = 94, block = 0;
 };
 struct BatchMatMul {
     static constexpr int type = 101, adj_x = 0, adj_y = 1;
