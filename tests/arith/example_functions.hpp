@@ -29,6 +29,7 @@
 #include "intq/arith/sum.hpp"
 #include "intq/arith/tflite_curve.hpp"
 #include "intq/arith/tflite_functions.hpp"
+#include "intq/arith/tflite_tables.hpp"
 #include "intq/arith/unary.hpp"
 #include "intq/arith/value_grid.hpp"
 #include "support/worked_examples.hpp"
@@ -640,6 +641,24 @@ inline ExampleValues leaky_relu(const CallArguments& a) {
         [&](const auto& params) { return values(arith::leaky_relu_code(params, a.code("x"))); });
 }
 
+inline ExampleValues tflite_entry(const CallArguments& a) {
+    const arith::CodesOf in = int8_codes(a, "s_in", "zp_in"), out = int8_codes(a, "s_out", "zp_out");
+    std::int8_t entries[arith::int8_table_size];
+    const TableFunction function = function_of(a.word("f"));
+    const Status status = function == TableFunction::sqrt    ? arith::make_tflite_sqrt_table(in, out, entries)
+                          : function == TableFunction::rsqrt ? arith::make_tflite_rsqrt_table(in, out, entries)
+                          : function == TableFunction::abs   ? arith::make_tflite_abs_table(in, out, entries)
+                                                           : arith::make_tflite_int8_table(function, in, out, entries);
+    return status.ok() ? values(entries[a.code("x") + 128]) : refusal(status);
+}
+
+inline ExampleValues tflite_wide_entry(const CallArguments& a) {
+    std::int16_t entries[arith::int16_table_size];
+    const Status status = arith::make_tflite_int16_table(function_of(a.word("f")), {a.real("s_in"), 0, DType::int16},
+                                                         {a.real("s_out"), 0, DType::int16}, entries);
+    return status.ok() ? values(entries[a.integer("i")]) : refusal(status);
+}
+
 inline ExampleValues tflite_nearest_cell(const CallArguments& a) {
     const auto is = [&](const char* name) { return named<bool>(a.word(name), {{"yes", true}, {"no", false}}); };
     return values(
@@ -866,6 +885,8 @@ inline const ExampleFunctions& functions() {
         {"wide_softmax", {"s_in x", &wide_softmax}},
         {"hard_swish", {"s_in s_out x zp_in=0 zp_out=0", &hard_swish}},
         {"leaky_relu", {"s_in s_out alpha x zp_in=0 zp_out=0", &leaky_relu}},
+        {"tflite_entry", {"f s_in s_out x zp_in=0 zp_out=0", &tflite_entry}},
+        {"tflite_wide_entry", {"f s_in s_out i", &tflite_wide_entry}},
         {"mean_multiplier",
          {"s_in s_out n", INTQ_EXAMPLE(values_of(
                               arith::make_mean_multiplier(a.real("s_in"), a.real("s_out"), a.integer("n")),

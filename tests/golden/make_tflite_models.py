@@ -296,6 +296,13 @@ class Model(Network):
         y = self.value([x], np.where(x.real > 0, x.real, alpha * x.real))
         return self.add_operator("LEAKY_RELU", [x], y, "LeakyReluOptions", 2, alpha=alpha)
 
+    def table_of(self, builtin, x, scale, zero_point, options=None, **fields):
+        """EXP and its like, to codes of a given scale."""
+        real = {"EXP": np.exp, "LOG": lambda r: np.log(np.maximum(r, 1e-9)), "SQRT": lambda r: np.sqrt(np.abs(r)),
+                "RSQRT": lambda r: 1 / np.sqrt(np.maximum(r, 1e-9)), "ABS": np.abs, "NEG": np.negative,
+                "GELU": lambda r: r / (1 + np.exp(-1.702 * r))}[builtin](x.real)
+        return self.add_operator(builtin, [x], self.value([x], real, np.float32(scale), zero_point), options, 1, **fields)
+
     def logistic(self, x):
         fixed = (1 / 32768, 0) if x.dtype == "int16" else (1 / 256, -128)
         return self.add_operator("LOGISTIC", [x], self.value([x], 1 / (1 + np.exp(-x.real)), *fixed), None, 3)
@@ -639,6 +646,29 @@ def leaks(n):
         n.leaky_relu(n.quantize(x, x.scale * np.float32(factor), zero_point), alpha)
 
 
+def tables(n):
+    """The scales are fixed: of others, a few have values at the middle of two codes, which an import refuses."""
+    x = n.quantize(n.input((1, 16, 16, 1)), np.float32(0.04), 7)
+    positive = n.clamped("RELU", x)
+    n.table_of("EXP", x, 0.09, -100, "ExpOptions")
+    n.table_of("LOG", x, 0.03, 60)
+    n.table_of("GELU", x, 0.035, -3, "GeluOptions", approximate=False)
+    n.table_of("GELU", x, 0.021, -90, "GeluOptions", approximate=True)
+    n.table_of("SQRT", positive, 0.011, -120)
+    n.table_of("RSQRT", positive, 0.02, -128)
+    n.table_of("ABS", x, x.scale, x.zero_point, "AbsOptions")
+    n.table_of("ABS", x, 0.03, -128, "AbsOptions")
+    n.table_of("NEG", n.quantize(x, x.scale, 0), x.scale, 0, "NegOptions")
+
+
+def wide_tables(n):
+    x = n.quantize(n.input((1, 16, 16, 1)), np.float32(0.0001), 0)
+    n.table_of("EXP", x, 0.0008, 0, "ExpOptions")
+    n.table_of("LOG", x, 0.0003, 0)
+    n.table_of("RSQRT", n.clamped("RELU", x), 0.002, 0)
+    n.table_of("ABS", x, x.scale, 0, "AbsOptions")
+
+
 def clamps(n):
     x = n.input((2, 8, 8, 3))
     n.clamped("RELU", x)
@@ -829,7 +859,17 @@ def float_pieces(n):
     return x, [parts[1], *unequal, rows[2], p, g, d, b, r]
 
 
-FLOAT = [float_net, float_decoder, float_rows, float_attention, float_pieces]
+def float_functions(n):
+    x = n.tensor_of((2, 3, 4, 5))
+    p = n.op("EXP", [x], (2, 3, 4, 5), "ExpOptions")
+    y = [n.op("LOG", [p], (2, 3, 4, 5)), n.op("SQRT", [p], (2, 3, 4, 5)), n.op("RSQRT", [p], (2, 3, 4, 5)),
+         n.op("ABS", [x], (2, 3, 4, 5), "AbsOptions"), n.op("NEG", [x], (2, 3, 4, 5), "NegOptions"),
+         n.op("GELU", [x], (2, 3, 4, 5), "GeluOptions", approximate=True),
+         n.op("GELU", [x], (2, 3, 4, 5), "GeluOptions", approximate=False)]
+    return x, [p, *y]
+
+
+FLOAT = [float_net, float_decoder, float_rows, float_attention, float_pieces, float_functions]
 
 
 # --- models that a program refuses -----------------------------------------------------------------------------------
@@ -877,6 +917,33 @@ def narrow_depthwise(n):
 
 def wide_swish(n):
     n.hard_swish(n.input((1, 8)))
+
+
+def wide_gelu(n):
+    n.table_of("GELU", n.input((1, 8)), 0.0001, 0, "GeluOptions")
+
+
+def undecided_gelu(n):
+    x = n.quantize(n.input((1, 8)), np.float32(1 / 16), 0)
+    n.table_of("GELU", x, 0.26961547834, 0, "GeluOptions")  # 33 becomes 7.5 steps
+
+
+def wide_sqrt(n):
+    n.table_of("SQRT", n.input((1, 8)), 0.0001, 0)
+
+
+def scaled_abs(n):
+    n.table_of("ABS", n.input((1, 8)), 1.0, 0, "AbsOptions")
+
+
+def shifted_neg(n):
+    x = n.quantize(n.input((1, 8)), np.float32(0.1), 3)
+    n.table_of("NEG", x, x.scale, 3, "NegOptions")
+
+
+def wide_neg(n):
+    x = n.input((1, 8))
+    n.table_of("NEG", x, x.scale, 0, "NegOptions")
 
 
 def sharp_softmax(n):
@@ -987,6 +1054,9 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"), ("int8", repeated_edge, "MIRROR_PAD.*SYMMETRIC"),
            ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
            ("int16", falling_leak, "LEAKY_RELU.*at least 0"), ("int16", wide_swish, "HARD_SWISH.*expected int8"),
+           ("int16", wide_gelu, "GELU.*expected int8: its table"), ("int8", undecided_gelu, "GELU.*middle of two codes"),
+           ("int16", wide_sqrt, "SQRT.*expected int8: for int16 codes"), ("int16", scaled_abs, "ABS.*another scale"),
+           ("int8", shifted_neg, "NEG.*zero point 3, expected 0"), ("int16", wide_neg, "NEG.*-32768"),
            ("int16", hidden_bias_type, "FULLY_CONNECTED.*quantized_bias_type"),
            ("int16", narrow_depthwise, "DEPTHWISE_CONV_2D.*LiteRT takes int64"),
            ("int8", sharp_softmax, "SOFTMAX.*beta"),
@@ -1009,16 +1079,17 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
 
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
         gathered, blocks, pads,
-        joins, nearest, bilinear, functions, swishes, leaks, clamps, conversions, computed_shape, unet, mobilenet3,
+        joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape, unet, mobilenet3,
         keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
          gathered, pads,
-         joins, nearest, bilinear, curves, knots, wide_leaks, clamps, conversions, computed_shape, unet,
+         joins, nearest, bilinear, curves, knots, wide_leaks, wide_tables, clamps, conversions, computed_shape, unet,
          constant_image, products, matrices, one_sample, sample_rows, attention, narrow_matrix]
 BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
-         ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks)]
+         ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks), ("int8", tables),
+         ("int16", wide_tables)]
 
 
 def networks():

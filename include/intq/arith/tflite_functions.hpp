@@ -72,7 +72,7 @@ constexpr Result<SignedMultiplier> signed_multiplier(float real) noexcept {
 }  // namespace detail
 
 /// RDBPOT(SRDHM(x·2^max(shift, 0), M), max(-shift, 0)), the rule of double rounding with a signed multiplier.
-/// @pre x is the difference of two int8 codes
+/// @pre x·2^max(shift, 0) fits 32 bits
 constexpr std::int32_t scale_code(std::int32_t x, const SignedMultiplier& by) noexcept {
     const std::int64_t shifted = std::int64_t{x} << (by.shift > 0 ? by.shift : 0);
     const std::int64_t high = (shifted * by.multiplier + (std::int64_t{1} << 30)) >> 31;

@@ -14,6 +14,7 @@
 #include "intq/interop/tflite/internal/operators/blocks.hpp"
 #include "intq/interop/tflite/internal/operators/conv.hpp"
 #include "intq/interop/tflite/internal/operators/elementwise.hpp"
+#include "intq/interop/tflite/internal/operators/functions.hpp"
 #include "intq/interop/tflite/internal/operators/matmul.hpp"
 #include "intq/interop/tflite/internal/operators/move.hpp"
 #include "intq/interop/tflite/internal/operators/pieces.hpp"
@@ -66,23 +67,30 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {41, "SUB", fields::Sub::type, &operators::sub, &float_model::sub},
     {43, "SQUEEZE", -1, &operators::reshape, &float_model::reshape},
     {45, "STRIDED_SLICE", fields::StridedSlice::type, &operators::strided_slice, nullptr},
+    {47, "EXP", -1, &operators::exp, &float_model::exp},
     {49, "SPLIT", fields::Split::type, &operators::split, &float_model::split},
+    {59, "NEG", -1, &operators::neg, &float_model::neg},
     {60, "PADV2", -1, &operators::pad, nullptr},
     {65, "SLICE", -1, &operators::slice, &float_model::slice},
     {67, "TRANSPOSE_CONV", fields::TransposeConv::type, &operators::transpose_conv, &float_model::transpose_conv},
     {70, "EXPAND_DIMS", -1, &operators::reshape, &float_model::reshape},
+    {73, "LOG", -1, &operators::log, &float_model::log},
+    {75, "SQRT", -1, &operators::sqrt, &float_model::sqrt},
+    {76, "RSQRT", -1, &operators::rsqrt, &float_model::rsqrt},
     {83, "PACK", fields::Pack::type, &operators::pack, &float_model::pack},
     {88, "UNPACK", fields::Unpack::type, &operators::unpack, &float_model::unpack},
     {97, "RESIZE_NEAREST_NEIGHBOR", fields::ResizeNearest::type, &operators::resize_nearest_neighbor,
      &float_model::resize_nearest_neighbor},
     {98, "LEAKY_RELU", fields::LeakyRelu::type, &operators::leaky_relu, &float_model::leaky_relu},
     {100, "MIRROR_PAD", fields::MirrorPad::type, &operators::mirror_pad, &float_model::mirror_pad},
+    {101, "ABS", -1, &operators::absolute, &float_model::absolute},
     {102, "SPLIT_V", fields::SplitV::type, &operators::split_v, &float_model::split_v},
     {105, "REVERSE_V2", -1, &operators::reverse, &float_model::reverse},
     {114, "QUANTIZE", -1, &operators::quantize, nullptr},
     {117, "HARD_SWISH", -1, &operators::hard_swish, &float_model::hard_swish},
     {126, "BATCH_MATMUL", fields::BatchMatMul::type, &operators::batch_matmul, &float_model::batch_matmul},
     {130, "BROADCAST_TO", -1, &operators::broadcast_to, &float_model::broadcast_to},
+    {150, "GELU", fields::Gelu::type, &operators::gelu, &float_model::gelu},
 };
 static_assert(detail::are_named(tflite_operators), "a row has another name than the schema's");
 

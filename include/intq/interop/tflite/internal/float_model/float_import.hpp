@@ -139,7 +139,7 @@ INTQ_INLINE std::vector<float> moved(const std::vector<float>& values, const Dim
 INTQ_INLINE FloatState::FloatState(const Model& from, const Limits& most)
     : model(from), limits(most), names(from.tensors.size()) {
     result.ir_version = 8;
-    result.opset = 18;
+    result.opset = 20;
 }
 
 INTQ_INLINE void FloatState::add_input(std::int32_t index) {

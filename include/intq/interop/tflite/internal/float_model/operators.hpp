@@ -33,6 +33,13 @@ void logistic(FloatImport& node);
 void tanh(FloatImport& node);
 void hard_swish(FloatImport& node);
 void leaky_relu(FloatImport& node);
+void exp(FloatImport& node);
+void log(FloatImport& node);
+void gelu(FloatImport& node);
+void sqrt(FloatImport& node);
+void rsqrt(FloatImport& node);
+void absolute(FloatImport& node);
+void neg(FloatImport& node);
 void softmax(FloatImport& node);
 void reshape(FloatImport& node);
 void transpose(FloatImport& node);
@@ -233,6 +240,17 @@ INTQ_INLINE void hard_swish(FloatImport& node) { node.set(node.node("HardSwish",
 INTQ_INLINE void leaky_relu(FloatImport& node) {
     const float alpha = node.options().number<float>(fields::LeakyRelu::alpha, 0.0f);
     node.set(node.node("LeakyRelu", {node.value()}, {{"alpha", alpha}}));
+}
+
+INTQ_INLINE void exp(FloatImport& node) { node.set(node.node("Exp", {node.value()})); }
+INTQ_INLINE void log(FloatImport& node) { node.set(node.node("Log", {node.value()})); }
+INTQ_INLINE void sqrt(FloatImport& node) { node.set(node.node("Sqrt", {node.value()})); }
+INTQ_INLINE void rsqrt(FloatImport& node) { node.set(node.node("Reciprocal", {node.node("Sqrt", {node.value()})})); }
+INTQ_INLINE void absolute(FloatImport& node) { node.set(node.node("Abs", {node.value()})); }
+INTQ_INLINE void neg(FloatImport& node) { node.set(node.node("Neg", {node.value()})); }
+INTQ_INLINE void gelu(FloatImport& node) {
+    const bool by_tanh = node.options().flag(fields::Gelu::approximate);
+    node.set(node.node("Gelu", {node.value()}, {{"approximate", std::string(by_tanh ? "tanh" : "none")}}));
 }
 
 INTQ_INLINE void softmax(FloatImport& node) {

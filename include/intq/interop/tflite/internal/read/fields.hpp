@@ -120,6 +120,9 @@ struct DepthToSpace {
 struct BatchMatMul {
     static constexpr int type = 101, adj_x = 0, adj_y = 1;
 };
+struct Gelu {
+    static constexpr int type = 116, approximate = 0;
+};
 
 }  // namespace fields
 
