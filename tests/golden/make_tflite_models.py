@@ -319,6 +319,13 @@ class Model(Network):
 
     # --- the answer -------------------------------------------------------------------------------------------------
 
+    def to_file(self, codes):
+        """The codes that the file has for those of an answer."""
+        return codes
+
+    def from_file(self, given):
+        return given
+
     def answer(self, folder):
         content = self.bytes()
         (folder / f"{self.name}.tflite").write_bytes(content)
@@ -332,11 +339,11 @@ class Model(Network):
         low, high = self.input_bounds or (low, high)
         codes = np.clip(codes, low, high)
         codes.flat[:4] = [low, high, x.zero_point, low]
-        interpreter.set_tensor(x.index, codes)
+        interpreter.set_tensor(x.index, self.to_file(codes))
         interpreter.invoke()
         tensors = {}
         for value in self.values[1:]:
-            given = interpreter.get_tensor(value.index)
+            given = self.from_file(interpreter.get_tensor(value.index))
             assert given.shape == value.real.shape, (self.name, given.shape, value.real.shape)
             tensors[self.graph.tensors[value.index].name.decode()] = hexadecimal(given)
         answer = {"name": self.name, "input": hexadecimal(codes), "tensors": tensors}
@@ -345,6 +352,30 @@ class Model(Network):
                                                 for y in self.bounded]
             answer["bounds"] = {self.graph.tensors[y.index].name.decode(): most for y, most in largest}
         return answer
+
+
+class Unsigned(Model):
+    """The same with uint8 codes in the file, which are 128 more. The answers hold int8 codes, as a program does.
+
+    LiteRT has uint8 weights of one scale only.
+    """
+
+    is_unsigned = True
+
+    def tensor(self, shape, dtype, scales, zero_point, data=None, axis=0):
+        if dtype != "int8" or not self.is_unsigned:
+            return Model.tensor(self, shape, dtype, scales, zero_point, data, axis)
+        data = None if data is None else np.asarray(data, np.int64) + 128
+        return Model.tensor(self, shape, "uint8", scales, zero_point + 128, data, axis)
+
+    def weights(self, shape, axis, per_channel, x, products):
+        return Model.weights(self, shape, axis, False, x, products)
+
+    def to_file(self, codes):
+        return (codes.astype(np.int64) + 128).astype(np.uint8) if codes.dtype == np.int8 else codes
+
+    def from_file(self, given):
+        return (given.astype(np.int64) - 128).astype(np.int8) if given.dtype == np.uint8 else given
 
 
 # --- the models ------------------------------------------------------------------------------------------------------
@@ -519,13 +550,12 @@ def slices(n):
 
 
 def pieces(n):
-    x = n.input((2, 6, 4, 8))
+    x = n.input((2, 4, 2, 4))
     a, b = n.split(x, 2, 3)
     c, d, e = n.split_v(x, (1, -1, 2), 1)
-    n.two("ADD", a, b)
+    n.two("ADD", n.pack([c, d], 2), n.reshape(e, (2, 1, 2, 2, 4)))
     n.fully(d, 4)
-    f = n.pack([c, e] if c.real.shape == e.real.shape else [a, b, a], -1)
-    n.unpack(n.reshape(f, (2, 24, 12)), 2)
+    n.unpack(n.reshape(n.pack([a, b, a], -1), (2, 8, 6)), 2)
     n.pack([n.pack([y, y], 1) for y in n.unpack(x, 1)], 3)
 
 
@@ -547,6 +577,31 @@ def blocks(n):
     y = n.space_to_depth(x, 2)
     n.depth_to_space(n.general_conv(y, 18, (1, 1)), 3)
     n.depth_to_space(y, 2)
+
+
+def unsigned_net(n):
+    x = n.input((1, 7, 7, 3))
+    x = n.general_conv(x, 6, (3, 3), (1, 2), activation="relu6")
+    x = n.general_conv(x, 0, (3, 3), multiplier=1, activation="relu")
+    y = n.pool2("MAX_POOL_2D", x, (2, 2), (1, 1), same=True)
+    x = n.two("ADD", x, n.quantize(n.two("MUL", y, n.constant(n.random.normal(0.5, 0.3, 6))), y.scale, 9))
+    a, b = n.split(n.pad_by(n.concat([x, y], 3), [[0, 0], [1, 0], [0, 1], [0, 0]]), 2, 3)
+    x = n.two("SUB", n.hard_swish(a), n.leaky_relu(b, 0.1), "relu_n1_to_1")
+    x = n.transpose_conv(n.pool2("AVERAGE_POOL_2D", x, (3, 3), (3, 3)), 4, (2, 2), (2, 2))
+    x = n.resize_nearest(n.two("MUL", n.logistic(x), n.tanh(x)), (6, 5))
+    n.mean(n.reverse(x, (1, 2)), (1, 2), keep=False)
+    x = n.fully(n.transpose(n.reshape(x, (1, 30, 4)), (0, 2, 1)), 7, "relu", keep=True)
+    n.dequantize(n.softmax(n.fully(n.slice(x, (0, 1, 0), (1, 3, -1)), 5)))
+
+
+def mixed_types(n):
+    """An int8 network between a QUANTIZE from uint8 codes and one to them."""
+    x = n.input((1, 6, 6, 3))
+    n.is_unsigned = False
+    y = n.quantize(x, x.scale, x.zero_point)
+    y = n.general_conv(y, 4, (3, 3))
+    n.is_unsigned = True
+    n.quantize(y, y.scale * np.float32(1.1), 5)
 
 
 def pads(n):
@@ -837,35 +892,35 @@ def float_attention(n):
 
 
 def float_pieces(n):
-    x = n.tensor_of((2, 4, 6, 8))
-    parts = [n.tensor_of((2, 4, 3, 8)) for _ in range(2)]
+    x = n.tensor_of((2, 4, 4, 4))
+    parts = [n.tensor_of((2, 4, 2, 4)) for _ in range(2)]
     n.operator(schema.BuiltinOperator.SPLIT, [n.ints(2), x], parts, schema.BuiltinOptions.SplitOptions,
                make(schema.SplitOptionsT, numSplits=2), 1)
-    unequal = [n.tensor_of((2, 4, 6, 3)), n.tensor_of((2, 4, 6, 5))]
+    unequal = [n.tensor_of((2, 4, 4, 3)), n.tensor_of((2, 4, 4, 1))]
     n.operator(schema.BuiltinOperator.SPLIT_V, [x, n.ints((3, -1)), n.ints(-1)], unequal,
                schema.BuiltinOptions.SplitVOptions, make(schema.SplitVOptionsT, numSplits=2), 1)
-    rows = [n.tensor_of((2, 3, 8)) for _ in range(4)]
+    rows = [n.tensor_of((2, 2, 4)) for _ in range(4)]
     n.operator(schema.BuiltinOperator.UNPACK, [parts[0]], rows, schema.BuiltinOptions.UnpackOptions,
                make(schema.UnpackOptionsT, num=4, axis=1), 1)
-    p = n.op("PACK", [rows[0], n.random_of(2, 3, 8), rows[3]], (2, 3, 8, 3), "PackOptions", valuesCount=3, axis=3)
-    g = n.op("GATHER", [x, n.ints((0, 2, 3, 3))], (2, 4, 6, 8), "GatherOptions", axis=1)
-    g = n.op("GATHER", [g, n.ints(((7, 5), (3, 1)))], (2, 4, 6, 2, 2), "GatherOptions", axis=3)
-    g = n.op("GATHER", [g, n.ints(4)], (2, 4, 2, 2), "GatherOptions", axis=2)
-    d = n.op("SPACE_TO_DEPTH", [n.op("DEPTH_TO_SPACE", [x], (2, 8, 12, 2), "DepthToSpaceOptions", blockSize=2)],
-             (2, 2, 3, 32), "SpaceToDepthOptions", blockSize=4)
-    m = n.op("MEAN", [x, n.ints((1, 2))], (2, 1, 1, 8), "ReducerOptions", keepDims=True)
-    b = n.op("BROADCAST_TO", [m, n.ints((2, 3, 2, 8))], (2, 3, 2, 8), "BroadcastToOptions", version=2)
-    r = n.op("REVERSE_V2", [x, n.ints((2, 3))], (2, 4, 6, 8), "ReverseV2Options")
+    p = n.op("PACK", [rows[0], n.random_of(2, 2, 4), rows[3]], (2, 2, 4, 3), "PackOptions", valuesCount=3, axis=3)
+    g = n.op("GATHER", [x, n.ints((0, 2, 3, 3))], (2, 4, 4, 4), "GatherOptions", axis=1)
+    g = n.op("GATHER", [g, n.ints(((3, 1), (2, 0)))], (2, 4, 4, 2, 2), "GatherOptions", axis=3)
+    g = n.op("GATHER", [g, n.ints(3)], (2, 4, 2, 2), "GatherOptions", axis=2)
+    d = n.op("SPACE_TO_DEPTH", [n.op("DEPTH_TO_SPACE", [x], (2, 8, 8, 1), "DepthToSpaceOptions", blockSize=2)],
+             (2, 2, 2, 16), "SpaceToDepthOptions", blockSize=4)
+    m = n.op("MEAN", [x, n.ints((1, 2))], (2, 1, 1, 4), "ReducerOptions", keepDims=True)
+    b = n.op("BROADCAST_TO", [m, n.ints((2, 3, 2, 4))], (2, 3, 2, 4), "BroadcastToOptions", version=2)
+    r = n.op("REVERSE_V2", [x, n.ints((2, 3))], (2, 4, 4, 4), "ReverseV2Options")
     return x, [parts[1], *unequal, rows[2], p, g, d, b, r]
 
 
 def float_functions(n):
-    x = n.tensor_of((2, 3, 4, 5))
-    p = n.op("EXP", [x], (2, 3, 4, 5), "ExpOptions")
-    y = [n.op("LOG", [p], (2, 3, 4, 5)), n.op("SQRT", [p], (2, 3, 4, 5)), n.op("RSQRT", [p], (2, 3, 4, 5)),
-         n.op("ABS", [x], (2, 3, 4, 5), "AbsOptions"), n.op("NEG", [x], (2, 3, 4, 5), "NegOptions"),
-         n.op("GELU", [x], (2, 3, 4, 5), "GeluOptions", approximate=True),
-         n.op("GELU", [x], (2, 3, 4, 5), "GeluOptions", approximate=False)]
+    x = n.tensor_of((1, 3, 2, 5))
+    p = n.op("EXP", [x], (1, 3, 2, 5), "ExpOptions")
+    y = [n.op("LOG", [p], (1, 3, 2, 5)), n.op("SQRT", [p], (1, 3, 2, 5)), n.op("RSQRT", [p], (1, 3, 2, 5)),
+         n.op("ABS", [x], (1, 3, 2, 5), "AbsOptions"), n.op("NEG", [x], (1, 3, 2, 5), "NegOptions"),
+         n.op("GELU", [x], (1, 3, 2, 5), "GeluOptions", approximate=True),
+         n.op("GELU", [x], (1, 3, 2, 5), "GeluOptions", approximate=False)]
     return x, [p, *y]
 
 
@@ -1046,6 +1101,26 @@ def repeated_samples(n):
     n.broadcast_to(n.input((2, 3)), (2, 2, 3))
 
 
+def even_average(n):
+    n.pool2("AVERAGE_POOL_2D", n.input((1, 4, 4, 2)), (2, 3), (1, 1))
+
+
+def unsigned_bilinear(n):
+    n.resize_bilinear(n.input((1, 4, 4, 2)), (8, 8))
+
+
+def unsigned_weight(n):
+    n.general_conv(n.input((1, 4, 4, 2)), 3, (1, 1))
+    next(t for t in n.graph.tensors if t.shape == [3, 1, 1, 2]).quantization.zeroPoint[0] = 131
+
+
+def mixed_sum(n):
+    x = n.input((1, 8))
+    n.is_unsigned = False
+    y = n.quantize(x, x.scale, x.zero_point)
+    n.two("ADD", x, y)
+
+
 def folded_batch(n):
     n.reshape(n.input((2, 6)), (4, 3))
 
@@ -1074,7 +1149,10 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", open_pieces, "SPLIT_V.*2 sizes are left open"), ("int8", split_samples, "SPLIT.*the samples"),
            ("int16", wide_blocks, "SPACE_TO_DEPTH.*LiteRT has it for 8 bits alone"),
            ("int8", odd_blocks, "DEPTH_TO_SPACE.*do not divide the 6 channels"),
-           ("int8", repeated_samples, "BROADCAST_TO.*repeated for each sample")]
+           ("uint8", even_average, "AVERAGE_POOL_2D.*even number of cells"),
+           ("uint8", unsigned_bilinear, "RESIZE_BILINEAR.*codes of uint8, for which LiteRT"),
+           ("uint8", unsigned_weight, "CONV_2D.*zero point 131, expected 128"),
+           ("uint8", mixed_sum, "ADD.*uint8 and of int8"), ("int8", repeated_samples, "BROADCAST_TO.*repeated for each sample")]
 
 
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
@@ -1085,16 +1163,21 @@ INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants,
          gathered, pads,
          joins, nearest, bilinear, curves, knots, wide_leaks, wide_tables, clamps, conversions, computed_shape, unet,
          constant_image, products, matrices, one_sample, sample_rows, attention, narrow_matrix]
+UINT8 = [unsigned_net, mixed_types]
 BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
          ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks), ("int8", tables),
-         ("int16", wide_tables)]
+         ("int16", wide_tables), ("uint8", unsigned_net)]
+
+
+def empty_model(name, generator, dtype):
+    return Unsigned(name, generator, "int8") if dtype == "uint8" else Model(name, generator, dtype)
 
 
 def networks():
     """Name, builder and type of every model."""
-    for dtype, builds in (("int8", INT8 + layers.INT8), ("int16", INT16 + layers.INT16)):
+    for dtype, builds in (("int8", INT8 + layers.INT8), ("int16", INT16 + layers.INT16), ("uint8", UINT8)):
         for build in builds:
             yield f"{build.__name__}_{dtype}", build, dtype
 
@@ -1108,7 +1191,7 @@ def main():
     chosen = [(f"{b.__name__}_{d}", b, d) for d, b in SMALL] if small else list(networks())
     answers = []
     for index, (name, build, dtype) in enumerate(chosen):
-        n = Model(name, np.random.default_rng([seed, index]), dtype)
+        n = empty_model(name, np.random.default_rng([seed, index]), dtype)
         build(n)
         answers.append(n.answer(folder))
     bounded = []
@@ -1119,7 +1202,7 @@ def main():
     names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
     refused = []
     for dtype, build, reason in REFUSED:
-        n = Model(f"refused_{build.__name__}", np.random.default_rng(seed), dtype)
+        n = empty_model(f"refused_{build.__name__}", np.random.default_rng(seed), dtype)
         build(n)
         (folder / f"{n.name}.tflite").write_bytes(n.bytes())
         refused.append({"name": n.name, "reason": reason})

@@ -28,6 +28,7 @@ struct ProgramEnd {
     std::vector<index_t> dims;  // in TFLite's order: NHWC
     OwnedQParams qparams{};     // of codes
     bool is_real = false;       // the model has float32 here: an input is quantized by quantize_input()
+    bool is_uint8 = false;      // the model has uint8 codes here, which are those of the program plus 128
 };
 
 struct ImportedProgram {
@@ -48,10 +49,13 @@ struct ImportOptions {
     program::ConstantChannels constant_channels = program::ConstantChannels::drop;
 };
 
-/// Makes a program of a model whose activations are int8 or int16 codes, with the multipliers that TFLite derives.
+/// Makes a program of a model whose activations are int8, uint8 or int16 codes, with the multipliers that TFLite
+/// derives.
 ///
 /// Channels that no output depends on are left out, and so are operators that would copy their input
 /// (drop_constant_channels()); program::dropped_work() says what that saved.
+///
+/// uint8 codes are read as int8 codes: inputs, outputs, zero points and stated bounds are 128 less than in the file.
 ///
 /// Instructions are named after the tensors that they write. The batch of the program is the first extent of the
 /// model's inputs. An input of real numbers must be read by one QUANTIZE; the program takes its codes.
@@ -93,6 +97,7 @@ Tensor quantize_input(const Tensor& x, const ProgramEnd& input);
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/rounding.hpp"
 #    include "intq/arith/target.hpp"
+#    include "intq/interop/tflite/internal/nodes/signed_codes.hpp"
 #    include "intq/interop/tflite/internal/operators.hpp"
 #    include "intq/interop/tflite/internal/read/names.hpp"
 #    include "intq/io/describe.hpp"
@@ -133,9 +138,10 @@ INTQ_INLINE std::string describe_operator(const Model& model, const FileOperator
 class ProgramImporter {
 public:
     ProgramImporter(const Model& model, const kernels::KernelTable& table, const ImportOptions& options)
-        : model_(model),
-          state_(model, options.limits, options.bounds, table, batch_of(model)),
+        : model_(with_signed_codes(model, options.limits, signed_)),
+          state_(model_, options.limits, options.bounds, table, batch_of(model)),
           constant_channels_(options.constant_channels) {
+        state_.copied = signed_;
         if (!arith::takes_multipliers(table.policy().requantize))
             throw Error(std::string("a TFLite model needs kernels of the tflite family, given kernels for ") +
                         table.policy().name);
@@ -252,7 +258,7 @@ private:
             state_.builder.code_input(per_sample, codes.dtype, qparams, std::string(given.name));
         state_.state_bounds(given.name, state_.tensors[static_cast<std::size_t>(written)]);
         if (is_real) state_.state_bounds(codes.name, state_.tensors[static_cast<std::size_t>(written)]);
-        result_.inputs.push_back({std::string(given.name), given.dims, qparams, is_real});
+        result_.inputs.push_back({std::string(given.name), given.dims, qparams, is_real, given.offset != 0});
     }
 
     void add_operator(const FileOperator& op) {
@@ -267,7 +273,24 @@ private:
         OperatorImport node(state_, op, row->name);
         if (row->code != quantize_code && node.has(0) && node.input().dtype == DType::float32)
             throw Error("it reads real numbers; a program of codes has no operators on them");
+        check_uint8(op, *row);
         row->import(node);
+    }
+
+    /// LiteRT's kernels of uint8 codes are not those of int8 codes, and take uint8 codes alone; QUANTIZE takes both.
+    void check_uint8(const FileOperator& op, const TfliteOperator& row) const {
+        bool has_uint8 = false, has_others = false, has_int16 = false;
+        for (const auto* const list : {&op.inputs, &op.outputs})
+            for (const std::int32_t index : *list) {
+                if (index < 0 || tensor(index).scales.size() == 0) continue;
+                has_uint8 = has_uint8 || tensor(index).offset != 0;
+                has_int16 = has_int16 || tensor(index).dtype == DType::int16;
+                has_others = has_others || (tensor(index).dtype == DType::int8 && tensor(index).offset == 0);
+            }
+        if (has_uint8 && (!row.takes_uint8 || has_int16))
+            throw Error("it has codes of uint8, for which LiteRT has no kernel, or one with other arithmetic");
+        if (has_uint8 && has_others && row.code != quantize_code)
+            throw Error("it has codes of uint8 and of int8, which LiteRT does not take together");
     }
 
     /// Whole numbers that a model computes are shapes for a RESHAPE, whose output has its own shape.
@@ -286,12 +309,14 @@ private:
         OperatorImport node(state_, reads, "output");
         OwnedQParams qparams;
         if (file.dtype != DType::float32) qparams = node.output_qparams();
-        result_.outputs.push_back({std::string(file.name), file.dims, qparams, file.dtype == DType::float32});
+        result_.outputs.push_back(
+            {std::string(file.name), file.dims, qparams, file.dtype == DType::float32, file.offset != 0});
         // A real number stays where dequantize wrote it, whatever shape a reshape chooses.
         return file.dtype == DType::float32 ? made : node.reshaped(made, node.dims(), "output");
     }
 
-    const Model& model_;
+    std::uint64_t signed_ = 0;  // bytes of constants that were uint8
+    Model model_;
     ProgramState state_;
     program::ConstantChannels constant_channels_;
     ImportedProgram result_;

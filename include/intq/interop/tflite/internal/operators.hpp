@@ -36,6 +36,7 @@ struct TfliteOperator {
     int options;  // the number of its options in the union; -1: they are not read
     void (*import)(OperatorImport&);
     void (*import_float)(FloatImport&);  // of real numbers; null where they are not supported
+    bool takes_uint8 = true;             // whether LiteRT computes the codes of int8 with 128 added
 };
 
 /// An operator is one row.
@@ -56,7 +57,8 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {20, "RELU_N1_TO_1", -1, &operators::relu_n1_to_1, &float_model::relu_n1_to_1},
     {21, "RELU6", -1, &operators::relu6, &float_model::relu6},
     {22, "RESHAPE", -1, &operators::reshape, &float_model::reshape},
-    {23, "RESIZE_BILINEAR", fields::ResizeBilinear::type, &operators::resize_bilinear, &float_model::resize_bilinear},
+    {23, "RESIZE_BILINEAR", fields::ResizeBilinear::type, &operators::resize_bilinear, &float_model::resize_bilinear,
+     false},
     {25, "SOFTMAX", fields::Softmax::type, &operators::softmax, &float_model::softmax},
     {26, "SPACE_TO_DEPTH", fields::SpaceToDepth::type, &operators::space_to_depth, &float_model::space_to_depth},
     {28, "TANH", -1, &operators::tanh, &float_model::tanh},
@@ -67,28 +69,28 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {41, "SUB", fields::Sub::type, &operators::sub, &float_model::sub},
     {43, "SQUEEZE", -1, &operators::reshape, &float_model::reshape},
     {45, "STRIDED_SLICE", fields::StridedSlice::type, &operators::strided_slice, nullptr},
-    {47, "EXP", -1, &operators::exp, &float_model::exp},
+    {47, "EXP", -1, &operators::exp, &float_model::exp, false},
     {49, "SPLIT", fields::Split::type, &operators::split, &float_model::split},
-    {59, "NEG", -1, &operators::neg, &float_model::neg},
+    {59, "NEG", -1, &operators::neg, &float_model::neg, false},
     {60, "PADV2", -1, &operators::pad, nullptr},
     {65, "SLICE", -1, &operators::slice, &float_model::slice},
     {67, "TRANSPOSE_CONV", fields::TransposeConv::type, &operators::transpose_conv, &float_model::transpose_conv},
     {70, "EXPAND_DIMS", -1, &operators::reshape, &float_model::reshape},
-    {73, "LOG", -1, &operators::log, &float_model::log},
-    {75, "SQRT", -1, &operators::sqrt, &float_model::sqrt},
-    {76, "RSQRT", -1, &operators::rsqrt, &float_model::rsqrt},
+    {73, "LOG", -1, &operators::log, &float_model::log, false},
+    {75, "SQRT", -1, &operators::sqrt, &float_model::sqrt, false},
+    {76, "RSQRT", -1, &operators::rsqrt, &float_model::rsqrt, false},
     {83, "PACK", fields::Pack::type, &operators::pack, &float_model::pack},
     {88, "UNPACK", fields::Unpack::type, &operators::unpack, &float_model::unpack},
     {97, "RESIZE_NEAREST_NEIGHBOR", fields::ResizeNearest::type, &operators::resize_nearest_neighbor,
      &float_model::resize_nearest_neighbor},
     {98, "LEAKY_RELU", fields::LeakyRelu::type, &operators::leaky_relu, &float_model::leaky_relu},
     {100, "MIRROR_PAD", fields::MirrorPad::type, &operators::mirror_pad, &float_model::mirror_pad},
-    {101, "ABS", -1, &operators::absolute, &float_model::absolute},
+    {101, "ABS", -1, &operators::absolute, &float_model::absolute, false},
     {102, "SPLIT_V", fields::SplitV::type, &operators::split_v, &float_model::split_v},
     {105, "REVERSE_V2", -1, &operators::reverse, &float_model::reverse},
     {114, "QUANTIZE", -1, &operators::quantize, nullptr},
     {117, "HARD_SWISH", -1, &operators::hard_swish, &float_model::hard_swish},
-    {126, "BATCH_MATMUL", fields::BatchMatMul::type, &operators::batch_matmul, &float_model::batch_matmul},
+    {126, "BATCH_MATMUL", fields::BatchMatMul::type, &operators::batch_matmul, &float_model::batch_matmul, false},
     {130, "BROADCAST_TO", -1, &operators::broadcast_to, &float_model::broadcast_to},
     {150, "GELU", fields::Gelu::type, &operators::gelu, &float_model::gelu},
 };

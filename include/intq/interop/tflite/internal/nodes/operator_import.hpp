@@ -303,19 +303,20 @@ INTQ_INLINE OwnedQParams OperatorImport::qparams(const FileTensor& tensor) const
     if (tensor.unsupported != nullptr) throw Error("the tensor " + in_quotes(tensor.name) + " " + tensor.unsupported);
     if (tensor.dtype != DType::int8 && tensor.dtype != DType::int16)
         throw Error("the tensor " + in_quotes(tensor.name) + " has " + describe_type(tensor) +
-                    ", expected codes of int8 or int16");
+                    ", expected codes of int8, uint8 or int16");
     if (tensor.scales.size() != 1 || tensor.zero_points.size() > 1)
         throw Error("the tensor " + in_quotes(tensor.name) + " has " + std::to_string(tensor.scales.size()) +
                     " scales and " + std::to_string(tensor.zero_points.size()) + " zero points, expected one of each");
-    const std::int64_t zero_point = tensor.zero_points.empty() ? 0 : tensor.zero_points[0];
-    if (zero_point < lowest_code(tensor.dtype) || zero_point > highest_code(tensor.dtype))
-        throw Error("the zero point " + std::to_string(zero_point) + " of the tensor " + in_quotes(tensor.name) +
+    const std::int64_t in_file = tensor.zero_points.empty() ? 0 : tensor.zero_points[0];
+    const std::int64_t lowest = lowest_code(tensor.dtype), highest = highest_code(tensor.dtype);
+    if (in_file < lowest - tensor.offset || in_file > highest - tensor.offset)
+        throw Error("the zero point " + std::to_string(in_file) + " of the tensor " + in_quotes(tensor.name) +
                     " is no code");
     const float scale = tensor.scales[0];
     if (!(scale > 0.0f) || !arith::is_finite(scale))
         throw Error("the scale of the tensor " + in_quotes(tensor.name) + " is not positive and finite");
     OwnedQParams result = OwnedQParams::per_tensor(scale, tensor.dtype);
-    result.zero_points = {static_cast<std::int32_t>(zero_point)};
+    result.zero_points = {static_cast<std::int32_t>(in_file + tensor.offset)};
     return result;
 }
 

@@ -88,10 +88,14 @@ INTQ_INLINE OwnedQParams weight_qparams(const FileTensor& weight, int axis, inde
     if (weight.dtype != DType::int8)
         throw Error(name + " has " + describe_type(weight) +
                     ", expected int8: a program computes with codes of 8 bits alone");
+    const std::int64_t zero_point = -weight.offset;  // in the file
     for (std::size_t i = 0; i < weight.zero_points.size(); ++i)
-        if (weight.zero_points[i] != 0)
-            throw Error(name + " has the zero point " + std::to_string(weight.zero_points[i]) + ", expected 0");
+        if (weight.zero_points[i] != zero_point)
+            throw Error(name + " has the zero point " + std::to_string(weight.zero_points[i]) + ", expected " +
+                        std::to_string(zero_point));
+    if (weight.zero_points.empty() && zero_point != 0) throw Error(name + " of uint8 codes has no zero point");
     const std::size_t count = weight.scales.size();
+    if (count > 1 && zero_point != 0) throw Error(name + " of uint8 codes has several scales");
     if (count != 1 && (count != static_cast<std::size_t>(channels) || weight.axis != axis))
         throw Error(name + " has " + std::to_string(count) + " scales along axis " + std::to_string(weight.axis) +
                     ", expected 1, or " + std::to_string(channels) + " along axis " + std::to_string(axis));

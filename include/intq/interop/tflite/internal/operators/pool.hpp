@@ -47,12 +47,21 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
 
+/// Averages of uint8 codes round halves up, and those of int8 codes away from zero.
+INTQ_INLINE void require_no_halves(const Window2d& window) {
+    if (window.kernel.height % 2 == 0 || window.kernel.width % 2 == 0 || window.padding != Padding2d{})
+        throw Error(
+            "averages of uint8 codes over an even number of cells, or at a padded edge, are not supported: "
+            "LiteRT rounds their halves by another rule");
+}
+
 INTQ_INLINE void pool_2d(OperatorImport& node, bool is_max) {
     node.require_inputs(1, 1);
     node.require_same_qparams(node.input(), node.output());
     const Dims in = node.dims();
     if (in.size() != 4) throw Error("its input has the shape " + describe_dims(in) + ", expected 4 axes");
     const Window2d window = pool_window(node.options(), in);
+    if (!is_max && node.input().offset != 0) require_no_halves(window);
     const FusedActivation activation = node.activation(fields::Pool2D::activation);
     const bool clamps = activation != FusedActivation::none;
     const program::LayerName name = node.layer(clamps ? "pool" : nullptr);

@@ -32,6 +32,9 @@ struct FileTensor {
     io::FlatVector<std::int64_t> zero_points;
     int axis = 0;                       // of the scales, where there are several
     const char* unsupported = nullptr;  // why no operator can take it
+    /// Of codes and zero points from those of the file: where an import reads uint8 codes as int8 (signed_codes.hpp).
+    std::int64_t offset = 0;
+    std::shared_ptr<const std::vector<std::byte>> kept;  // data that is not the file's
 
     bool is_constant() const noexcept { return !data.empty(); }
     index_t size() const noexcept {
@@ -266,7 +269,8 @@ INTQ_INLINE Model read_model(const std::filesystem::path& path) {
 }
 
 INTQ_INLINE std::string describe_type(const FileTensor& tensor) {
-    return tensor.dtype == DType::none ? element_name(tensor.type) : std::string(name_of(tensor.dtype));
+    return tensor.dtype == DType::none || tensor.offset != 0 ? element_name(tensor.type)
+                                                             : std::string(name_of(tensor.dtype));
 }
 
 }  // namespace INTQ_HOSTED_ABI
