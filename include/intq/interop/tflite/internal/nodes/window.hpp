@@ -68,6 +68,7 @@ TransposedWindow transposed_window(const io::FlatTable& options, const Dims& in,
 #    include "intq/core/op_kind.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
@@ -109,6 +110,9 @@ INTQ_INLINE Window2d pool_window(const io::FlatTable& options, const Dims& in) {
 
 INTQ_INLINE Around around(index_t in, index_t out, index_t kernel, index_t stride, bool same) {
     const index_t cells = same ? (out + stride - 1) / stride : (out - kernel + stride) / stride;
+    if (cells != in)
+        throw Error("an output of " + std::to_string(out) + " cells is one of " + std::to_string(cells) +
+                    " cells of the input, which has " + std::to_string(in));
     const index_t reach = (cells - 1) * stride + kernel - out;
     const index_t cut = reach > 0 ? reach / 2 : 0;
     return {kernel - 1 - cut, out + cut - 1 - (in - 1) * stride};
