@@ -140,6 +140,18 @@ class Model(Network):
         return self.add_operator(op, [x, y], z, op.capitalize() + "Options", 4 if x.dtype == "int16" else 2,
                                  fusedActivationFunction=FUSED[activation], **fields)
 
+    def extreme(self, op, x, y):
+        """MAXIMUM or MINIMUM of codes of one scale."""
+        real = {"MAXIMUM": np.maximum, "MINIMUM": np.minimum}[op](x.real, y.real)
+        z = self.same(x if x in self.values else y, real)
+        return self.add_operator(op, [x, y], z, "MaximumMinimumOptions", 1)
+
+    def bound(self, x, code, shape=()):
+        """A constant of the scale of x."""
+        codes = np.full(shape, code)
+        return Value(self.tensor(shape, x.dtype, x.scale, x.zero_point, codes),
+                     (codes - x.zero_point) * float(x.scale), x.dtype, x.scale, x.zero_point)
+
     def batch_matmul(self, x, y, adj_x=False, adj_y=False, scale=None, zero_point=None):
         """Either operand may be a constant."""
         a, b = (np.swapaxes(v.real, -1, -2) if adj else v.real for v, adj in ((x, adj_x), (y, adj_y)))
@@ -549,6 +561,14 @@ def slices(n):
     n.strided_slice(y, (0, 6, 0, 0), (0, 1, 0, 0), (1, -2, 1, 1), np.s_[:, 6:1:-2], beginMask=13, endMask=13)
 
 
+def extremes(n):
+    x = n.input((2, 4, 3, 5))
+    y = n.extreme("MINIMUM", n.extreme("MAXIMUM", x, n.bound(x, -20)), n.bound(x, 40, (1, 1, 1, 5)))
+    z = n.extreme("MAXIMUM", n.bound(y, 7, (1,)), n.reverse(x, (1,)))
+    n.extreme("MAXIMUM", y, z)
+    n.extreme("MAXIMUM", *n.unpack(n.reshape(z, (2, 2, 30)), 1))
+
+
 def pieces(n):
     x = n.input((2, 4, 2, 4))
     a, b = n.split(x, 2, 3)
@@ -918,6 +938,8 @@ def float_functions(n):
     x = n.tensor_of((1, 3, 2, 5))
     p = n.op("EXP", [x], (1, 3, 2, 5), "ExpOptions")
     y = [n.op("LOG", [p], (1, 3, 2, 5)), n.op("SQRT", [p], (1, 3, 2, 5)), n.op("RSQRT", [p], (1, 3, 2, 5)),
+         n.op("MAXIMUM", [x, n.tensor_of((), -0.3)], (1, 3, 2, 5), "MaximumMinimumOptions"),
+         n.op("MINIMUM", [n.tensor_of((1,), [0.4]), x], (1, 3, 2, 5), "MaximumMinimumOptions"),
          n.op("ABS", [x], (1, 3, 2, 5), "AbsOptions"), n.op("NEG", [x], (1, 3, 2, 5), "NegOptions"),
          n.op("GELU", [x], (1, 3, 2, 5), "GeluOptions", approximate=True),
          n.op("GELU", [x], (1, 3, 2, 5), "GeluOptions", approximate=False)]
@@ -1121,6 +1143,32 @@ def mixed_sum(n):
     n.two("ADD", x, y)
 
 
+def least_of_two(n):
+    x = n.input((1, 4, 2))
+    n.extreme("MINIMUM", x, n.reverse(x, (1,)))
+
+
+def unequal_bounds(n):
+    x = n.input((1, 4, 2))
+    y = Value(n.tensor((2,), x.dtype, x.scale, x.zero_point, [3, 4]), np.zeros(2), x.dtype, x.scale, x.zero_point)
+    n.extreme("MAXIMUM", x, y)
+
+
+def scaled_bound(n):
+    x = n.input((1, 4, 2))
+    y = Value(n.tensor((), x.dtype, x.scale * np.float32(2), 0, 3), np.zeros(()), x.dtype, x.scale, 0)
+    n.extreme("MAXIMUM", x, y)
+
+
+def other_size(n):
+    n.transpose_conv(n.input((1, 3, 4, 2)), 2, (2, 2), (2, 2))
+    for index, t in enumerate(n.graph.tensors):
+        if t.shape == [1, 6, 8, 2]:
+            t.shape = [1, 7, 8, 2]
+        if t.shape == [4]:
+            n.model.buffers[t.buffer].data = np.frombuffer(np.array([1, 7, 8, 2], np.int32).tobytes(), np.uint8)
+
+
 def folded_batch(n):
     n.reshape(n.input((2, 6)), (4, 3))
 
@@ -1149,25 +1197,27 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", open_pieces, "SPLIT_V.*2 sizes are left open"), ("int8", split_samples, "SPLIT.*the samples"),
            ("int16", wide_blocks, "SPACE_TO_DEPTH.*LiteRT has it for 8 bits alone"),
            ("int8", odd_blocks, "DEPTH_TO_SPACE.*do not divide the 6 channels"),
-           ("uint8", even_average, "AVERAGE_POOL_2D.*even number of cells"),
+           ("int8", least_of_two, "MINIMUM.*one of them must be a constant"),
+           ("int16", unequal_bounds, "MAXIMUM.*different elements"), ("int8", scaled_bound, "MAXIMUM.*one dtype, scale"),
+           ("int8", other_size, "TRANSPOSE_CONV.*output of 7 cells is one of 4 cells"), ("uint8", even_average, "AVERAGE_POOL_2D.*even number of cells"),
            ("uint8", unsigned_bilinear, "RESIZE_BILINEAR.*codes of uint8, for which LiteRT"),
            ("uint8", unsigned_weight, "CONV_2D.*zero point 131, expected 128"),
            ("uint8", mixed_sum, "ADD.*uint8 and of int8"), ("int8", repeated_samples, "BROADCAST_TO.*repeated for each sample")]
 
 
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
-        gathered, blocks, pads,
+        gathered, blocks, extremes, pads,
         joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape, unet, mobilenet3,
         keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
-         gathered, pads,
+         gathered, extremes, pads,
          joins, nearest, bilinear, curves, knots, wide_leaks, wide_tables, clamps, conversions, computed_shape, unet,
          constant_image, products, matrices, one_sample, sample_rows, attention, narrow_matrix]
 UINT8 = [unsigned_net, mixed_types]
 BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
-         ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks), ("int8", tables),
+         ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks), ("int8", extremes), ("int8", tables),
          ("int16", wide_tables), ("uint8", unsigned_net)]
 
 

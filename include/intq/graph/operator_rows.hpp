@@ -152,8 +152,8 @@ inline constexpr OperatorRow operator_rows[] = {
     // With the weight as an argument.
     {.name = "functional_linear", .functions = "linear", .has_integer_form = false,
      .suite_values = SuiteValues::real},
-    {.name = "clamp", .functions = "clamp", .methods = "clamp", .onnx = "Clip", .tflite = "RELU_N1_TO_1",
-     .numbers = Numbers::bounded, .suite_values = SuiteValues::as_input},
+    {.name = "clamp", .functions = "clamp", .methods = "clamp", .onnx = "Clip",
+     .tflite = "RELU_N1_TO_1 MAXIMUM MINIMUM", .numbers = Numbers::bounded, .suite_values = SuiteValues::as_input},
     {.name = "reshape", .functions = "reshape", .methods = "reshape view", .onnx = "Reshape Squeeze Unsqueeze",
      .tflite = "RESHAPE SQUEEZE EXPAND_DIMS BROADCAST_TO", .numbers = Numbers::moved,
      .suite_values = SuiteValues::as_input,

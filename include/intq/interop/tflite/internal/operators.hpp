@@ -14,6 +14,7 @@
 #include "intq/interop/tflite/internal/operators/blocks.hpp"
 #include "intq/interop/tflite/internal/operators/conv.hpp"
 #include "intq/interop/tflite/internal/operators/elementwise.hpp"
+#include "intq/interop/tflite/internal/operators/extremes.hpp"
 #include "intq/interop/tflite/internal/operators/functions.hpp"
 #include "intq/interop/tflite/internal/operators/matmul.hpp"
 #include "intq/interop/tflite/internal/operators/move.hpp"
@@ -71,6 +72,8 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {45, "STRIDED_SLICE", fields::StridedSlice::type, &operators::strided_slice, nullptr},
     {47, "EXP", -1, &operators::exp, &float_model::exp, false},
     {49, "SPLIT", fields::Split::type, &operators::split, &float_model::split},
+    {55, "MAXIMUM", fields::MaximumMinimum::type, &operators::maximum, &float_model::maximum},
+    {57, "MINIMUM", fields::MaximumMinimum::type, &operators::minimum, &float_model::minimum},
     {59, "NEG", -1, &operators::neg, &float_model::neg, false},
     {60, "PADV2", -1, &operators::pad, nullptr},
     {65, "SLICE", -1, &operators::slice, &float_model::slice},

@@ -26,6 +26,8 @@ void add(FloatImport& node);
 void sub(FloatImport& node);
 void mul(FloatImport& node);
 void batch_matmul(FloatImport& node);
+void maximum(FloatImport& node);
+void minimum(FloatImport& node);
 void relu(FloatImport& node);
 void relu6(FloatImport& node);
 void relu_n1_to_1(FloatImport& node);
@@ -230,6 +232,18 @@ INTQ_INLINE void batch_matmul(FloatImport& node) {
     const std::string x = matrix(node, 0, node.options().flag(Options::adj_x));
     node.set_from_file_order(node.node("MatMul", {x, matrix(node, 1, node.options().flag(Options::adj_y))}));
 }
+
+/// Of a value and one number, which ONNX's importer makes a clamp.
+INTQ_INLINE void extreme(FloatImport& node, const char* op_type) {
+    std::vector<std::string> inputs;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+        inputs.push_back(node.input(i).is_constant() ? node.floats("bound", node.elements(i), node.input(i).dims)
+                                                     : node.value(i));
+    node.set(node.node(op_type, std::move(inputs)));
+}
+
+INTQ_INLINE void maximum(FloatImport& node) { extreme(node, "Max"); }
+INTQ_INLINE void minimum(FloatImport& node) { extreme(node, "Min"); }
 
 INTQ_INLINE void relu(FloatImport& node) { node.set(node.value(), FusedActivation::relu); }
 INTQ_INLINE void relu6(FloatImport& node) { node.set(node.value(), FusedActivation::relu6); }

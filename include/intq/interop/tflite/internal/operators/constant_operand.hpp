@@ -6,14 +6,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "intq/core/dtype.hpp"
 #include "intq/interop/tflite/internal/nodes/operator_import.hpp"
+#include "intq/interop/tflite/internal/read/model.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
+
+/// Codes of a constant of int8 or int16.
+std::vector<std::int32_t> constant_codes(const FileTensor& tensor);
 
 /// A constant as an operand of `rank` axes; the first counts the samples, for which it is the same.
 ///
@@ -29,10 +34,8 @@ std::int32_t constant_operand(OperatorImport& node, std::size_t i, std::size_t r
 #if INTQ_DEFINES(interop_tflite_operators)
 
 #    include <string>
-#    include <vector>
 
 #    include "intq/core/layout.hpp"
-#    include "intq/interop/tflite/internal/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/flatbuffer.hpp"
@@ -45,7 +48,6 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
 
-/// Codes of a constant.
 INTQ_INLINE std::vector<std::int32_t> constant_codes(const FileTensor& tensor) {
     const io::FlatBytes bytes(tensor.data);
     std::vector<std::int32_t> codes;

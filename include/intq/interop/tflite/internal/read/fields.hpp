@@ -93,6 +93,9 @@ struct StridedSlice {
 struct Split {
     static constexpr int type = 35, pieces = 0;
 };
+struct MaximumMinimum {
+    static constexpr int type = 39;
+};
 struct TransposeConv {
     static constexpr int type = 49, padding = 0, stride_w = 1, stride_h = 2, activation = 3, bias_type = 4;
 };

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+//
+// MAXIMUM and MINIMUM: of codes and one constant a clamp; the maximum of two tensors is a max pool of their join.
+// Layer: interop.
+#ifndef INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_EXTREMES_HPP
+#define INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_EXTREMES_HPP
+
+#include "intq/interop/tflite/internal/nodes/operator_import.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace operators {
+
+void maximum(OperatorImport& node);
+void minimum(OperatorImport& node);
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_tflite_operators)
+
+#    include <cstddef>
+#    include <cstdint>
+#    include <string>
+#    include <vector>
+
+#    include "intq/arith/requantize.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/interop/tflite/internal/operators/constant_operand.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/operators/elementwise.hpp"
+#    include "intq/quantization/operators/move.hpp"
+#    include "intq/quantization/operators/pool.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace operators {
+
+/// The one code of a constant operand, which may repeat.
+INTQ_INLINE std::int32_t one_code(OperatorImport& node, std::size_t i) {
+    node.count_copied(static_cast<std::uint64_t>(node.input(i).size()) * sizeof(std::int32_t));
+    const std::vector<std::int32_t> codes = constant_codes(node.input(i));
+    for (const std::int32_t code : codes)
+        if (code != codes[0])
+            throw Error("the constant operand " + in_quotes(node.input(i).name) +
+                        " has different elements, expected one number for all");
+    return codes.at(0);
+}
+
+/// @param constant  which operand is one
+INTQ_INLINE void clamp_by_constant(OperatorImport& node, std::size_t constant, bool is_maximum) {
+    const std::int32_t bound = one_code(node, constant);
+    arith::OutputCodes codes = node.codes(FusedActivation::none);
+    (is_maximum ? codes.lowest : codes.highest) = bound;
+    const std::size_t x = 1 - constant;
+    node.require_output(node.input(x).dims);
+    node.set(quantization::add_clamp(node.builder(), node.x(x), codes, node.layer()));
+}
+
+/// LiteRT compares codes, whatever their scales are.
+INTQ_INLINE std::size_t constant_of(OperatorImport& node) {
+    node.require_inputs(2, 2);
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+        node.require_same_qparams(node.input(i), node.output());
+    if (node.is_constant(0) && node.is_constant(1)) throw Error("both operands are constants");
+    return node.is_constant(0) ? 0 : node.is_constant(1) ? 1 : 2;
+}
+
+/// Both tensors as rows of one image, of which a window of two rows takes the larger code.
+INTQ_INLINE void maximum(OperatorImport& node) {
+    if (const std::size_t constant = constant_of(node); constant < 2) return clamp_by_constant(node, constant, true);
+    const Dims dims = node.dims();
+    if (dims != node.dims(1))
+        throw Error("operands of the shapes " + describe_dims(node.input(0).dims) + " and " +
+                    describe_dims(node.input(1).dims) + ", expected one shape");
+    node.require_output(dims);
+    const index_t channels = dims.size() > 1 ? dims.back() : 1, cells = count_of(dims) / (dims[0] * channels);
+    std::vector<std::int32_t> rows;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
+        rows.push_back(node.shaped(i, {dims[0], 1, cells, channels}));
+    const std::int32_t joined =
+        quantization::add_cat(node.builder(), rows, program_axis(1, 4), node.output_qparams(), node.layer("joined"));
+    node.set(quantization::add_max_pool(node.builder(), joined, {{2, 1}, {1, 1}, {}, {1, 1}}, node.layer()), dims);
+}
+
+INTQ_INLINE void minimum(OperatorImport& node) {
+    const std::size_t constant = constant_of(node);
+    if (constant == 2) throw Error("a minimum of two activations is not supported; one of them must be a constant");
+    clamp_by_constant(node, constant, false);
+}
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+#endif  // INTQ_DEFINES(interop_tflite_operators)
+#endif  // INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_EXTREMES_HPP
