@@ -24,18 +24,34 @@
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// The relative error of a C library's function: about 3/2 of a last bit, or a 64th of one beside the middle of two
-/// numbers.
-constexpr double tflite_library_error(TableFunction function) noexcept {
-    const bool is_gelu = function == TableFunction::gelu_erf || function == TableFunction::gelu_tanh;
-    return is_gelu ? 0x3p-24 : function == TableFunction::rsqrt ? 0.0 : 0x1p-30;
+/// How far a C library's function may be from the real one before its result is rounded. For glibc 2.36 the largest
+/// distances are 3.9·2^-24 of the value for erfcf and tanhf, 2^-28.6 for logf and less near 0, and 0.002 of a last bit
+/// for expf.
+///
+/// @param value  of the real function
+constexpr double tflite_library_error(TableFunction function, double value) noexcept {
+    const double size = value < 0.0 ? -value : value;
+    const auto smaller = [](double a, double b) { return a < b ? a : b; };
+    switch (function) {
+        case TableFunction::gelu_erf:
+        case TableFunction::gelu_tanh:
+            return dmul(size, 0x1p-22);
+        case TableFunction::log:
+            return smaller(dmul(size, 0x3p-25), 0x1p-28);
+        case TableFunction::exp:
+            return dmul(size, 0x1p-30);
+        default:
+            return 0.0;
+    }
 }
 
 namespace detail {
 
-/// A real number with an error, as a float32; the largest one instead of more.
-constexpr float float_with_error(double value, double error) noexcept {
-    const double moved = dmul(value, 1.0 + error), most = 0x1.fffffep127;
+/// What the C library may give for a real number of its function: the nearest float32, and with a side of -1 or 1 those
+/// below and above. The largest number in place of more.
+constexpr float library_result(TableFunction function, double value, int side) noexcept {
+    const double moved = value + dmul(static_cast<double>(side), tflite_library_error(function, value));
+    const double most = 0x1.fffffep127;
     return static_cast<float>(moved > most ? most : moved);
 }
 
@@ -46,25 +62,27 @@ constexpr float clamped_steps(float steps) noexcept {
 
 }  // namespace detail
 
-/// f(x) in float32, each operation rounded once, with an error of the C library's function.
+/// f(x) in float32, each operation rounded once.
 ///
 /// @param function  exp, log, gelu_erf, gelu_tanh or rsqrt
+/// @param side      -1, 0 or 1: the C library's function gives its least, its most likely or its largest number
 /// @param end       of log and rsqrt for x <= 0
-constexpr float tflite_function(TableFunction function, float x, double error, float end) noexcept {
+constexpr float tflite_function(TableFunction function, float x, int side, float end) noexcept {
+    const auto result = [&](double value) { return detail::library_result(function, value, side); };
     const auto half = [&](float factor) { return fmul(fmul(0.5f, x), factor); };
     switch (function) {
         case TableFunction::exp:
-            return detail::float_with_error(real_exp(static_cast<double>(x)), error);
+            return result(real_exp(static_cast<double>(x)));
         case TableFunction::log:
-            return x > 0.0f ? detail::float_with_error(real_log(static_cast<double>(x)), error) : end;
+            return x > 0.0f ? result(real_log(static_cast<double>(x))) : end;
         case TableFunction::gelu_erf: {
             const auto t = static_cast<double>(fmul(x, -0.70710678118654752440f));
-            return half(detail::float_with_error(1.0 - real_erf(t), error));
+            return half(result(1.0 - real_erf(t)));
         }
         case TableFunction::gelu_tanh: {
             const float cubic = fadd(x, fmul(0.044715f, fmul(fmul(x, x), x)));
             const auto t = static_cast<double>(fmul(0.79788456080286535588f, cubic));
-            return half(fadd(1.0f, detail::float_with_error(real_tanh(t), error)));
+            return half(fadd(1.0f, result(real_tanh(t))));
         }
         default:
             break;
@@ -85,19 +103,19 @@ inline Status make_tflite_int8_table(TableFunction function, const CodesOf& in, 
     const Status status =
         detail::check_table(in, out, {INT8_MIN, INT8_MAX}, DType::int8, entries.size(), int8_table_size);
     if (!status.ok()) return status;
-    const double error = tflite_library_error(function);
-    if (error > 0x1p-24 && out.scale < 0x1p-20f)  // 1 - erf has too few digits
+    const bool is_gelu = function == TableFunction::gelu_erf || function == TableFunction::gelu_tanh;
+    if (is_gelu && out.scale < 0x1p-20f)  // 1 - erf has too few digits
         return {StatusCode::scale_out_of_range, OpKind::lookup_table, Field::scale, 0, 0};
     const float by = fdiv(1.0f, out.scale), lowest = fmul(static_cast<float>(INT8_MIN - out.zero_point), out.scale);
     for (std::int32_t x = INT8_MIN; x <= INT8_MAX; ++x) {
         const float real = fmul(static_cast<float>(x - in.zero_point), in.scale);
-        const auto code_of = [&](double off) {
-            const float steps = detail::clamped_steps(fmul(tflite_function(function, real, off, lowest), by));
+        const auto code_of = [&](int side) {
+            const float steps = detail::clamped_steps(fmul(tflite_function(function, real, side, lowest), by));
             return detail::clamped(static_cast<std::int64_t>(round_half_away(steps)) + out.zero_point, INT8_MIN,
                                    INT8_MAX);
         };
-        const std::int64_t code = code_of(0.0);
-        if (code_of(error) != code || code_of(-error) != code)
+        const std::int64_t code = code_of(0);
+        if (code_of(1) != code || code_of(-1) != code)
             return {StatusCode::value_out_of_range, OpKind::lookup_table, Field::output, x, code};
         entries[static_cast<std::size_t>(x - INT8_MIN)] = static_cast<std::int8_t>(code);
     }
@@ -121,14 +139,13 @@ inline Status make_tflite_int16_table(TableFunction function, const CodesOf& in,
     const Status status =
         detail::check_table(in, out, {INT16_MIN, INT16_MAX}, DType::int16, entries.size(), int16_table_size);
     if (!status.ok()) return status;
-    const double error = tflite_library_error(function);
     const auto rounded = [](float value) { return round_half_away(value); };
     const float first = fmul(-32768.0f, in.scale), last = fmul(32767.0f, in.scale);
     const float step = fdiv(fadd(last, -first), 512.0f), half = fdiv(step, 2.0f);
     const float low = fmul(-32768.0f, out.scale), high = fmul(32767.0f, out.scale);
     const float by = fdiv(65536.0f, fadd(high, -low)), end = function == TableFunction::log ? low : high;
     const auto at = [&](float x, bool is_above) {
-        return fmul(tflite_function(function, x, is_above ? error : -error, end), by);
+        return fmul(tflite_function(function, x, is_above ? 1 : -1, end), by);
     };
     const auto clamped = [](float value) {
         return value < -32768.0f ? -32768.0f : value > 32767.0f ? 32767.0f : value;
