@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <regex>
 
 #include "interop/tflite/litert_models.hpp"
@@ -458,6 +461,95 @@ TEST_CASE("A BATCH_MATMUL that is no product of matrices is refused with its ope
         changed.tensors.at(static_cast<std::size_t>(op.inputs.at(1))).dims = {2, 0, 24};
     });
     CHECK_THAT(empty, Contains("(2, 0, 24) has no elements"));
+}
+
+TEST_CASE("Pieces and places that a file does not have are refused with the operator and the reason") {
+    using Change = std::function<void(tflite::Model&, tflite::FileOperator&)>;
+    // The first operator of a kind.
+    const auto refused = [](const char* file, std::int32_t code, const Change& change) {
+        tflite::Model changed = tflite::read_model(stored() / file);
+        const auto op = std::find_if(changed.operators.begin(), changed.operators.end(),
+                                     [&](const tflite::FileOperator& one) { return one.code == code; });
+        REQUIRE(op != changed.operators.end());
+        change(changed, *op);
+        try {
+            tflite::import_program(changed, *test::scalar_tables().tables[litert]);
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    // With a tensor of the operator changed.
+    const auto with_tensor = [](std::vector<std::int32_t> tflite::FileOperator::*list, std::size_t i,
+                                const std::function<void(tflite::FileTensor&)>& change) {
+        return [=](tflite::Model& model, tflite::FileOperator& op) {
+            change(model.tensors.at(static_cast<std::size_t>((op.*list).at(i))));
+        };
+    };
+    const auto with_integers = [&](std::size_t i, const std::vector<std::int32_t>& numbers) {
+        return with_tensor(&tflite::FileOperator::inputs, i, [=](tflite::FileTensor& tensor) {
+            auto bytes = std::make_shared<std::vector<std::byte>>(4 * numbers.size());
+            std::memcpy(bytes->data(), numbers.data(), bytes->size());
+            tensor.data = *bytes;
+            tensor.kept = bytes;
+            tensor.dims = {static_cast<index_t>(numbers.size())};
+        });
+    };
+    const auto with_output = [&](const tflite::Dims& dims) {
+        return with_tensor(&tflite::FileOperator::outputs, 0, [=](tflite::FileTensor& tensor) { tensor.dims = dims; });
+    };
+    const auto same = [](tflite::Model&, tflite::FileOperator&) {};
+    constexpr std::int32_t depth_to_space = 5, fully_connected = 9, gather = 36, split = 49, pack = 83, unpack = 88,
+                           split_v = 102, reverse = 105, broadcast_to = 130;
+    const char *const pieces = "pieces_int16.tflite", *const gathered = "gathered_int8.tflite";
+    CHECK(refused(pieces, split, same).empty());
+    CHECK(refused(gathered, gather, same).empty());
+    CHECK(refused("blocks_int8.tflite", depth_to_space, same).empty());
+    struct Case {
+        const char* file;
+        std::int32_t code;
+        Change change;
+        const char* said;
+    };
+    const Case cases[] = {
+        {pieces, split, with_integers(0, {0}), "axis 0, the samples"},
+        {pieces, split, with_integers(0, {4}), "no axis 4 among 4"},
+        {pieces, split, with_integers(0, {1, 2}), "has 2 elements, expected the number of an axis"},
+        {pieces, split, [](auto&, auto& op) { op.outputs.pop_back(); }, "it has 2 pieces and writes 1 tensors"},
+        {pieces, split, [](auto&, auto& op) { op.outputs[1] = op.outputs[0]; }, "is written twice"},
+        {pieces, split, [](auto&, auto& op) { op.outputs[1] = -1; }, "its output 1 is missing"},
+        {pieces, split, [](auto&, auto& op) { op.options = {}; }, "it has 0 pieces"},
+        {pieces, split, with_output({2, 4, 2, 3}), "has the shape (2, 4, 2, 3), but it produces (2, 4, 2, 2)"},
+        {pieces, split, with_output({3, 4, 2, 2}), "does not keep axis 0"},
+        {pieces, split_v, with_integers(1, {1, 5, 2}), "a piece of 5 elements does not fit an axis of 4"},
+        {pieces, split_v, with_integers(1, {1, 1, 1}), "3 elements, and 0 sizes are left open, of an axis of 4"},
+        {pieces, split_v, with_integers(1, {1, -1, -1}), "2 sizes are left open"},
+        {pieces, split_v, with_integers(1, {-2, 3, 3}), "a piece of -2 elements"},
+        {pieces, split_v, with_integers(1, {0, 2, 2}), "a piece of it has no elements"},
+        {pieces, split_v, with_integers(1, {2, 2}), "makes 2 pieces and writes 3 tensors"},
+        {pieces, unpack, [](auto&, auto& op) { op.outputs.pop_back(); }, "pieces of one size"},
+        {pieces, unpack, [](auto&, auto& op) { op.options = {}; }, "axis 0, the samples"},
+        {pieces, pack, [](auto&, auto& op) { op.inputs.pop_back(); }, "but it produces"},
+        {pieces, pack, [](auto&, auto& op) { op.options = {}; }, "but it produces"},
+        {pieces, fully_connected, [](auto&, auto& op) { op.outputs.push_back(op.outputs[0]); }, "it writes 2 tensors"},
+        {gathered, gather, with_integers(1, {1, 3, 5, 9}), "no element 9 among 9"},
+        {gathered, gather, with_integers(1, {1, 3, 5, -1}), "no element -1 among 9"},
+        {gathered, gather, with_integers(1, {1, 3, 5}), "but it produces (2, 3, 5, 4)"},
+        {gathered, gather, with_integers(1, {}), "must be a constant"},
+        {gathered, gather, [](auto&, auto& op) { op.options = {}; }, "axis 0, the samples"},
+        {gathered, reverse, with_integers(1, {1, 1}), "names an axis twice"},
+        {gathered, reverse, with_integers(1, {0}), "the samples, in its order"},
+        {gathered, reverse, with_integers(1, {-5}), "no axis -5 among 4"},
+        {gathered, broadcast_to, with_integers(1, {2, 3, 2, 5}), "it is told another one"},
+        {gathered, broadcast_to, with_output({2, 3, 2, 5}), "it is told another one"},
+        {"blocks_int8.tflite", depth_to_space, [](auto&, auto& op) { op.options = {}; }, "a block of 0 cells"},
+        {"blocks_int8.tflite", depth_to_space, with_output({2, 6, 9, 1}), "but it produces (2, 6, 9, 2)"},
+    };
+    for (const Case& each : cases) {
+        const std::string said = refused(each.file, each.code, each.change);
+        INFO(each.file << " " << each.said);
+        CHECK_THAT(said, Contains("operator ") && Contains(each.said));
+    }
 }
 
 TEST_CASE("An import keeps to its limits") {
