@@ -256,8 +256,9 @@ class Model(Network):
 
     def depth_to_space(self, x, block):
         n, h, w, c = x.real.shape
-        real = x.real.reshape(n, h, w, block, block, -1).transpose(0, 1, 3, 2, 4, 5).reshape(n, h * block, w * block, -1)
-        return self.add_operator("DEPTH_TO_SPACE", [x], self.same(x, real), "DepthToSpaceOptions", 1, blockSize=block)
+        real = x.real.reshape(n, h, w, block, block, -1).transpose(0, 1, 3, 2, 4, 5)
+        y = self.same(x, real.reshape(n, h * block, w * block, -1))
+        return self.add_operator("DEPTH_TO_SPACE", [x], y, "DepthToSpaceOptions", 1, blockSize=block)
 
     def space_to_depth(self, x, block):
         n, h, w, c = x.real.shape
@@ -313,7 +314,8 @@ class Model(Network):
         real = {"EXP": np.exp, "LOG": lambda r: np.log(np.maximum(r, 1e-9)), "SQRT": lambda r: np.sqrt(np.abs(r)),
                 "RSQRT": lambda r: 1 / np.sqrt(np.maximum(r, 1e-9)), "ABS": np.abs, "NEG": np.negative,
                 "GELU": lambda r: r / (1 + np.exp(-1.702 * r))}[builtin](x.real)
-        return self.add_operator(builtin, [x], self.value([x], real, np.float32(scale), zero_point), options, 1, **fields)
+        y = self.value([x], real, np.float32(scale), zero_point)
+        return self.add_operator(builtin, [x], y, options, 1, **fields)
 
     def logistic(self, x):
         fixed = (1 / 32768, 0) if x.dtype == "int16" else (1 / 256, -128)
@@ -1177,7 +1179,8 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"), ("int8", repeated_edge, "MIRROR_PAD.*SYMMETRIC"),
            ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
            ("int16", falling_leak, "LEAKY_RELU.*at least 0"), ("int16", wide_swish, "HARD_SWISH.*expected int8"),
-           ("int16", wide_gelu, "GELU.*expected int8: its table"), ("int8", undecided_gelu, "GELU.*middle of two codes"),
+           ("int16", wide_gelu, "GELU.*expected int8: its table"),
+           ("int8", undecided_gelu, "GELU.*middle of two codes"),
            ("int16", wide_sqrt, "SQRT.*expected int8: for int16 codes"), ("int16", scaled_abs, "ABS.*another scale"),
            ("int8", shifted_neg, "NEG.*zero point 3, expected 0"), ("int16", wide_neg, "NEG.*-32768"),
            ("int16", hidden_bias_type, "FULLY_CONNECTED.*quantized_bias_type"),
@@ -1198,17 +1201,20 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", wide_blocks, "SPACE_TO_DEPTH.*LiteRT has it for 8 bits alone"),
            ("int8", odd_blocks, "DEPTH_TO_SPACE.*do not divide the 6 channels"),
            ("int8", least_of_two, "MINIMUM.*one of them must be a constant"),
-           ("int16", unequal_bounds, "MAXIMUM.*different elements"), ("int8", scaled_bound, "MAXIMUM.*one dtype, scale"),
-           ("int8", other_size, "TRANSPOSE_CONV.*output of 7 cells is one of 4 cells"), ("uint8", even_average, "AVERAGE_POOL_2D.*even number of cells"),
+           ("int16", unequal_bounds, "MAXIMUM.*different elements"),
+           ("int8", scaled_bound, "MAXIMUM.*one dtype, scale"),
+           ("int8", other_size, "TRANSPOSE_CONV.*output of 7 cells is one of 4 cells"),
+           ("uint8", even_average, "AVERAGE_POOL_2D.*even number of cells"),
            ("uint8", unsigned_bilinear, "RESIZE_BILINEAR.*codes of uint8, for which LiteRT"),
            ("uint8", unsigned_weight, "CONV_2D.*zero point 131, expected 128"),
-           ("uint8", mixed_sum, "ADD.*uint8 and of int8"), ("int8", repeated_samples, "BROADCAST_TO.*repeated for each sample")]
+           ("uint8", mixed_sum, "ADD.*uint8 and of int8"),
+           ("int8", repeated_samples, "BROADCAST_TO.*repeated for each sample")]
 
 
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
         gathered, blocks, extremes, pads,
-        joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape, unet, mobilenet3,
-        keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
+        joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape, unet,
+        mobilenet3, keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
          gathered, extremes, pads,
          joins, nearest, bilinear, curves, knots, wide_leaks, wide_tables, clamps, conversions, computed_shape, unet,
@@ -1217,8 +1223,8 @@ UINT8 = [unsigned_net, mixed_types]
 BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
-         ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks), ("int8", extremes), ("int8", tables),
-         ("int16", wide_tables), ("uint8", unsigned_net)]
+         ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks),
+         ("int8", extremes), ("int8", tables), ("int16", wide_tables), ("uint8", unsigned_net)]
 
 
 def empty_model(name, generator, dtype):
