@@ -19,6 +19,7 @@
 #include "intq/kernels/matmul/matmul.hpp"
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
+#include "intq/kernels/streaming/embedding.hpp"
 #include "intq/kernels/streaming/layer_norm.hpp"
 #include "intq/kernels/streaming/learnable_fake_quantize.hpp"
 #include "intq/kernels/streaming/move.hpp"
@@ -351,6 +352,23 @@ template <class Backend> void add_matmul(std::vector<Case>& cases) {
                      }});
 }
 
+/// Rows of 64 codes of a table of 32,000, in the order of a multiplicative generator.
+template <class Backend> void add_embedding(std::vector<Case>& cases) {
+    constexpr index_t rows = 32000;
+    const auto table = std::make_shared<Buffer<std::int8_t>>(rows * channels);
+    const auto ids = std::make_shared<std::vector<std::int32_t>>();
+    const auto params = std::make_shared<kernels::EmbeddingParams>(table->data(), rows, index_t{channels}, DType::int8);
+    cases.push_back(
+        {"embedding/s32s8/64", 1, 1, [table, ids, params](Tensors& t, index_t n) {
+             std::uint32_t state = 1;
+             while (static_cast<index_t>(ids->size()) < n / channels) {
+                 state = state * 1664525u + 1013904223u;
+                 ids->push_back(static_cast<std::int32_t>((state >> 16) % rows));
+             }
+             kernels::embed_codes<std::int8_t>({params.get(), ids->data(), t.out.data(), n / channels, &serial});
+         }});
+}
+
 template <class Backend> std::vector<Case> cases_of() {
     using bayes = target::bpu<march::bayes>;
     std::vector<Case> cases;
@@ -369,6 +387,7 @@ template <class Backend> std::vector<Case> cases_of() {
     add_softmax<Backend>(cases);
     add_layer_norm<Backend>(cases);
     add_matmul<Backend>(cases);
+    add_embedding<Backend>(cases);
     const Window2d two{{2, 2}, {2, 2}, {}, {1, 1}}, three{{3, 3}, {2, 2}, {}, {1, 1}},
         all{{32, 32}, {1, 1}, {}, {1, 1}};
     add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::max_pool2d, two);

@@ -20,6 +20,7 @@
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 #include "kernels/tables/tables.hpp"
+#include "runtime/fill_ids.hpp"
 #include "runtime/operator_program.hpp"
 #include "runtime/small_program.hpp"
 
@@ -39,6 +40,7 @@ runtime::Program for_one_image(const runtime::Program& program, std::vector<runt
 
 Tensor draw_input(const runtime::ProgramTensor& tensor, test::Draw& draw) {
     Tensor input = Tensor::empty(tensor.shape, tensor.dtype, tensor.layout);
+    if (test::fill_ids(tensor, input.data(), draw)) return input;
     if (tensor.dtype == DType::float32)
         for (index_t i = 0; i < tensor.shape.size(); ++i)
             reinterpret_cast<float*>(input.data())[i] = draw.real(-3.0f, 3.0f);

@@ -351,6 +351,22 @@ Outcome run_matmul(const KernelTable& table, Draw draw) {
     return to.bytes();
 }
 
+Outcome run_embedding(const KernelTable& table, Draw draw) {
+    const Drawn d(draw, table);
+    const auto* const row = find(table.embedding, [&](const kernels::EmbeddingRow& r) { return r.dtype == d.dtype; });
+    const index_t rows = draw.between(1, 40), width = draw.between(1, 70), count = draw.between(0, 30);
+    if (row == nullptr) return {};
+    std::vector<std::int32_t> ids;
+    for (index_t i = 0; i < count; ++i)
+        ids.push_back(
+            static_cast<std::int32_t>(draw.one_in(9) ? draw.between(INT32_MIN, INT32_MAX) : draw.between(0, rows - 1)));
+    Given codes(draw, rows * width * d.element);
+    Taken to(draw, count * width * d.element);
+    const kernels::EmbeddingParams params{codes.bytes(), rows, width, d.dtype};
+    row->run({&params, ids.data(), to.as<std::byte>(), count, &serial});
+    return to.bytes();
+}
+
 Outcome run_layer_norm(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
     const auto* const row = find(table.layer_norm, [&](const kernels::LayerNormRow& r) { return r.input == d.dtype; });
@@ -541,6 +557,7 @@ constexpr Operator operators[] = {
     {"softmax", &run_softmax},
     {"layer_norm", &run_layer_norm},
     {"matmul", &run_matmul},
+    {"embedding", &run_embedding},
     {"quantize", &run_quantize},
     {"dequantize", &run_dequantize},
     {"move", &run_move},

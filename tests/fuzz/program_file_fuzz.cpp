@@ -20,6 +20,7 @@
 
 #include "intq/deploy/program_writer.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
+#include "runtime/fill_ids.hpp"
 #include "runtime/operator_program.hpp"
 #include "runtime/small_program.hpp"
 
@@ -91,6 +92,7 @@ std::vector<std::byte> run(const runtime::LoadedProgram& loaded, const kernels::
         const runtime::ProgramTensor& tensor = program.tensor(input);
         Draw draw(static_cast<std::uint64_t>(input));
         auto* const to = static_cast<unsigned char*>(runtime::tensor_data(program, arena.data(), input));
+        if (fill_ids(tensor, to, draw)) continue;
         for (index_t i = 0; i < tensor.bytes(); ++i) to[i] = static_cast<unsigned char>(draw.between(0, 255));
     }
     runtime::execute(program, table, arena.data(), program.max_batch);

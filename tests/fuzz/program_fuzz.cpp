@@ -18,6 +18,7 @@
 
 #include "intq/kernels/table/kernel_table.hpp"
 #include "intq/runtime/execute.hpp"
+#include "runtime/fill_ids.hpp"
 #include "runtime/operator_program.hpp"
 #include "runtime/program_image.hpp"
 #include "runtime/small_program.hpp"
@@ -96,6 +97,7 @@ std::vector<unsigned char> run(const runtime::Program& program, const kernels::K
         const runtime::ProgramTensor& tensor = program.tensor(input);
         auto* const to = static_cast<unsigned char*>(runtime::tensor_data(program, arena, input));
         Draw draw(static_cast<std::uint64_t>(input));
+        if (fill_ids(tensor, to, draw)) continue;
         for (index_t i = 0; i < tensor.bytes(); ++i) to[i] = static_cast<unsigned char>(draw.between(0, 255));
     }
     runtime::execute(program, table, arena, program.max_batch);

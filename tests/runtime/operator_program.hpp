@@ -90,6 +90,18 @@ private:
         need(kernels::matmul_workspace_size(step.shape, table_.packing, DType::int8));
         return push(OpKind::matmul, {x, inputs_[1]}, Shape(batch, pixels * channels), step);
     }
+    /// Rows of the table of entries, by ids that are an input.
+    std::int32_t embedding() {
+        inputs_.push_back(tensor(Shape(batch, 3 * index_t{sizeof(std::int32_t)})));
+        tensors_.back().dtype = DType::int32;
+        tensors_.back().shape = Shape(batch, index_t{3});
+        tensors_.back().qparams = QParams::per_tensor(1.0f, 0, 0, 15);
+        tensors_.back().has_stated_bounds = true;
+        const std::int32_t y = push(OpKind::embedding, {inputs_.back()}, Shape(batch, index_t{3}, index_t{16}),
+                                    kernels::EmbeddingParams{table_entries_, 16, 16, DType::int8});
+        tensors_.back().layout = Layout::row_major;
+        return y;
+    }
     void need(index_t workspace) { workspace_ = workspace > workspace_ ? workspace : workspace_; }
 
     void build() {
@@ -152,7 +164,7 @@ private:
                 ? value_of(arith::make_average_of_values(policy, of, of, out, 6, PoolDivisor::valid_cells, false))
                 : value_of(arith::make_mean(policy, of, of, out, 6))};
         x = push(OpKind::avg_pool2d, {x}, Shape(batch, channels, index_t{1}, index_t{1}), mean);
-        outputs_ = {x};
+        outputs_ = {x, embedding()};
     }
 
     const kernels::KernelTable& table_;

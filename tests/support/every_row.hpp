@@ -315,6 +315,17 @@ inline bool run_matmul_rows(const KernelTable& table) {
                                       std::size_t{accepts(table, OpKind::matmul, DType::int16)};
 }
 
+inline bool run_embedding_rows(const KernelTable& table) {
+    const std::int32_t ids[4] = {3, 0, -1, 9};  // the last two have no row
+    for (const kernels::EmbeddingRow& row : table.embedding) {
+        const kernels::EmbeddingParams params{x_memory, 4, inputs, row.dtype};
+        clear_y();
+        row.run({&params, ids, y_memory, 4, &serial});
+        if (!y_agrees(row.dtype)) return false;
+    }
+    return table.embedding.size() == 2;
+}
+
 inline bool run_layer_norm_rows(const KernelTable& table) {
     static std::int32_t weight[inputs] = {}, bias[inputs] = {};
     for (index_t i = 0; i < inputs; ++i) weight[i] = 1 << 29;
@@ -591,6 +602,7 @@ inline int run_target(const KernelTable& table) {
     if (!run_softmax_rows(table)) return 14;
     if (!run_layer_norm_rows(table)) return 15;
     if (!run_matmul_rows(table)) return 16;
+    if (!run_embedding_rows(table)) return 17;
     return 0;
 }
 

@@ -90,7 +90,7 @@ std::vector<Tensor> example_inputs(const CheckOptions& options, const std::vecto
         const auto* given = lone != shapes.end() ? &lone->second : named != shapes.end() ? &named->second : nullptr;
         const Shape shape = shape_of(options, input, given);
         is_known = is_known && shape.rank > 0;
-        if (is_known) examples.push_back(Tensor::of_shape(shape));
+        if (is_known) examples.push_back(Tensor::of_shape(shape, input.takes_ids ? DType::int64 : DType::float32));
         if (named != shapes.end()) shapes.erase(named);
     }
     if (lone == shapes.end() && !shapes.empty())

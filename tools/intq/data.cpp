@@ -79,6 +79,19 @@ Tensor read_stored(const Source& source, const std::vector<index_t>& input, inde
     return count > 0 ? samples.batch(0, std::min(count, samples.extent(0))) : samples;
 }
 
+/// Integers of an input that takes them.
+Tensor read_ids(const Source& source, const InputInfo& input, index_t count) {
+    const Tensor ids = source.array ? *source.array : load_npy(source.path);
+    if ((ids.dtype() != DType::int64 && ids.dtype() != DType::int32) || ids.rank() < 1 || ids.size() == 0)
+        throw Error(source.where, "the input " + in_quotes(input.name) +
+                                      " takes integers, int64 or int32 (N, ...); given " + name_of(ids.dtype()) + " " +
+                                      intq::to_string(ids.shape()));
+    if (!fits(ids.shape(), input.extents))
+        throw Error(source.where, "the shape " + intq::to_string(ids.shape()) + " does not fit: the model takes " +
+                                      describe_input(input.extents));
+    return count > 0 ? ids.batch(0, std::min(count, ids.extent(0))) : ids;
+}
+
 /// Finite real numbers of what a source holds, normalized where they are images.
 Tensor real_numbers(const Source& source, const NormalizeOptions& normalize, const Tensor& samples) {
     if (samples.dtype() == DType::uint8) {
@@ -183,6 +196,10 @@ Samples read_reals(const std::vector<Source>& sources, const std::vector<InputIn
     Samples samples;
     bool has_images = false;
     for (std::size_t i = 0; i < sources.size(); ++i) {
+        if (inputs[i].takes_ids) {
+            samples.push_back(read_ids(sources[i], inputs[i], count));
+            continue;
+        }
         const Tensor stored = read_stored(sources[i], inputs[i].extents, count);
         has_images |= stored.dtype() == DType::uint8;
         samples.push_back(real_numbers(sources[i], normalize, stored));
@@ -256,6 +273,10 @@ Samples DataOptions::read_as(const std::vector<ProgramInput>& inputs) const {
     Samples samples;
     bool has_images = false, takes_reals = false;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (infos[i].takes_ids) {
+            samples.push_back(read_ids(sources[i], infos[i], count));
+            continue;
+        }
         const bool takes_codes = static_cast<bool>(inputs[i].codes_of);
         const DType type = takes_codes ? inputs[i].dtype : DType::float32;
         Tensor stored = read_stored(sources[i], infos[i].extents, count, type);

@@ -132,7 +132,8 @@ std::vector<InputInfo> inputs_of(const interop::onnx::Model& file) {
     for (const auto& input : file.graph.inputs) {
         const auto has_value = [&](const auto& tensor) { return tensor.name == input.name; };
         const auto& values = file.graph.initializers;
-        if (std::none_of(values.begin(), values.end(), has_value)) inputs.push_back({input.name, input.shape});
+        if (std::none_of(values.begin(), values.end(), has_value))
+            inputs.push_back({input.name, input.shape, input.dtype == DType::int64 || input.dtype == DType::int32});
     }
     return inputs;
 }

@@ -24,6 +24,7 @@ using intq::Tensor;
 struct InputInfo {
     std::string name;
     std::vector<intq::index_t> extents;  // -1 for an open one; empty: not said
+    bool takes_ids = false;              // integers
 };
 
 /// A tensor for each input of a model, with one number of samples.

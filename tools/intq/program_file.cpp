@@ -35,7 +35,7 @@ std::vector<InputInfo> ProgramFile::inputs() const {
     std::vector<InputInfo> inputs;
     for (const std::int32_t index : program.inputs) {
         const runtime::ProgramTensor& tensor = program.tensor(index);
-        inputs.push_back({tensor.name, {}});
+        inputs.push_back({tensor.name, {}, tensor.dtype == DType::int32});
         for (int axis = 0; axis < tensor.shape.rank; ++axis) inputs.back().extents.push_back(tensor.shape[axis]);
     }
     return inputs;

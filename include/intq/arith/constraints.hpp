@@ -89,6 +89,11 @@ template <DType... Outputs>
 inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
     ConstraintRow{.op = OpKind::softmax, .input = DType::int8, .output = Outputs}...};
 
+/// Rows of a table by int32 ids.
+template <DType... Outputs>
+inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> embedding_rows{
+    ConstraintRow{.op = OpKind::embedding, .input = DType::int32, .output = Outputs}...};
+
 /// The conversion of accumulators that are an output.
 inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
     ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};

@@ -55,9 +55,10 @@ inline constexpr auto bayes_rows = join_rows(
     rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::cat, OpKind::flatten, OpKind::mul, OpKind::lookup_table,
                  OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice, OpKind::permute, OpKind::reshape>);
 
-inline constexpr auto bayes_constraints = join_rows(
-    conversion_rows<DType::int8, DType::int16>, accumulator_rows, bayes_rows<DType::int8>, bayes_rows<DType::int16>,
-    softmax_rows<DType::int8>, rows_of_type<DType::int8, OpKind::layer_norm, OpKind::matmul>);
+inline constexpr auto bayes_constraints =
+    join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, embedding_rows<DType::int8, DType::int16>,
+              bayes_rows<DType::int8>, bayes_rows<DType::int16>, softmax_rows<DType::int8>,
+              rows_of_type<DType::int8, OpKind::layer_norm, OpKind::matmul>);
 
 inline constexpr auto meta_constraints =
     join_rows(bayes_constraints, rows_of_type<DType::int16, OpKind::layer_norm, OpKind::matmul, OpKind::softmax>,

@@ -66,6 +66,7 @@ struct OperatorRow {
     SuiteValues suite_values = SuiteValues::unknown;
     bool is_compared = true;         // by numeric_suite::fx
     bool is_compared_eager = false;  // by the default list of compare_model_outputs()
+    bool reads_ids = false;          // its first argument is integers, which no quantizer rounds
 };
 
 /// One row per operator.
@@ -99,7 +100,7 @@ inline constexpr OperatorRow operator_rows[] = {
      .suite_values = SuiteValues::real, .is_compared_eager = true},
     {.name = "instance_norm", .modules = "InstanceNorm1d InstanceNorm2d InstanceNorm3d",
      .onnx = "InstanceNormalization", .suite_values = SuiteValues::real, .is_compared_eager = true},
-    {.name = "embedding", .modules = "Embedding", .has_integer_form = false, .is_compared_eager = true},
+    {.name = "embedding", .modules = "Embedding", .onnx = "Gather", .is_compared_eager = true, .reads_ids = true},
     {.name = "lstm", .modules = "LSTM", .has_integer_form = false, .suite_values = SuiteValues::real,
      .is_compared_eager = true},
     {.name = "relu", .modules = "ReLU", .functions = "relu", .methods = "relu", .onnx = "Relu", .tflite = "RELU",
@@ -175,7 +176,7 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "pad", .functions = "pad", .onnx = "Pad", .tflite = "PAD PADV2 MIRROR_PAD", .numbers = Numbers::filled,
      .suite_values = SuiteValues::as_input},
     // With the table as an argument.
-    {.name = "functional_embedding", .functions = "embedding", .has_integer_form = false},
+    {.name = "functional_embedding", .functions = "embedding", .has_integer_form = false, .reads_ids = true},
     {.name = "size", .methods = "size", .has_integer_form = false, .has_gradient = false,
      .is_compared = false},
     // Functions of one element (nn/float_operators/unary.hpp), which tables of codes compute.
@@ -244,6 +245,12 @@ constexpr const OperatorRow* find_operator_row(std::string_view name) noexcept {
 constexpr Numbers numbers_of(std::string_view name) noexcept {
     const OperatorRow* const row = find_operator_row(name);
     return row == nullptr ? Numbers::computed : row->numbers;
+}
+
+/// Whether a named operator's first argument is integers.
+constexpr bool reads_ids(std::string_view name) noexcept {
+    const OperatorRow* const row = find_operator_row(name);
+    return row != nullptr && row->reads_ids;
 }
 
 /// Calls visit(word) for each word of a list of an OperatorRow.

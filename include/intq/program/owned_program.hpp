@@ -163,6 +163,9 @@ INTQ_INLINE Shape with_batch(Shape shape, index_t batch) {
 
 [[noreturn]] INTQ_INLINE void throw_broken_bounds(const runtime::Program& program, const runtime::RunResult& result) {
     const runtime::ProgramTensor& tensor = program.tensor(result.tensor);
+    if (tensor.dtype == DType::int32)
+        throw Error("the input " + in_quotes(tensor.name) + " holds " + std::to_string(result.code) + ", expected " +
+                    std::to_string(tensor.qparams.quant_min()) + " to " + std::to_string(tensor.qparams.quant_max()));
     throw Error("the tensor " + in_quotes(tensor.name) + " holds the code " + std::to_string(result.code) +
                 ", and the bounds that were stated for its codes are " + std::to_string(tensor.qparams.quant_min()) +
                 " and " + std::to_string(tensor.qparams.quant_max()) +
@@ -177,6 +180,24 @@ INTQ_INLINE void require_kernels(const kernels::KernelTable& table) {
                     ", whose kernels do not run here; deploy::pack_program() packs it for others");
 }
 
+namespace detail {
+
+/// Integers of 64 bits as the program reads them.
+INTQ_INLINE Tensor ids_of(const runtime::ProgramTensor& x, const Tensor& given) {
+    const Tensor from = given.contiguous();
+    Tensor ids = Tensor::empty(given.shape(), DType::int32);
+    for (std::size_t i = 0; i < ids.flat<std::int32_t>().size(); ++i) {
+        const std::int64_t id = from.flat<std::int64_t>()[i];
+        if (id < x.qparams.quant_min() || id > x.qparams.quant_max())
+            throw Error("the input " + in_quotes(x.name) + " holds " + std::to_string(id) + ", expected " +
+                        std::to_string(x.qparams.quant_min()) + " to " + std::to_string(x.qparams.quant_max()));
+        ids.flat<std::int32_t>()[i] = static_cast<std::int32_t>(id);
+    }
+    return ids;
+}
+
+}  // namespace detail
+
 INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs) {
     if (inputs.size() != program.inputs.size())
         throw Error("the program takes " + std::to_string(program.inputs.size()) + " inputs, given " +
@@ -187,13 +208,14 @@ INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<cons
         if (!inputs[i].defined())
             throw Error("input " + std::to_string(i) + " of the program is an undefined tensor; expected " +
                         name_of(x.dtype) + " of shape " + to_string(detail::with_batch(x.shape, -1)));
-        if (i > 0 && inputs[i].dtype() == x.dtype && inputs[i].rank() == x.shape.rank && total >= 0 &&
+        const bool is_type =
+            inputs[i].dtype() == x.dtype || (x.dtype == DType::int32 && inputs[i].dtype() == DType::int64);
+        if (i > 0 && is_type && inputs[i].rank() == x.shape.rank && total >= 0 &&
             inputs[i].shape() == detail::with_batch(x.shape, inputs[i].extent(0)) && inputs[i].extent(0) != total)
             throw Error("input " + std::to_string(i) + " of the program, " + in_quotes(x.name) + ", has " +
                         std::to_string(inputs[i].extent(0)) + " samples, and input 0 has " + std::to_string(total) +
                         "; all take the same number");
-        if (inputs[i].dtype() != x.dtype || inputs[i].rank() != x.shape.rank ||
-            !(inputs[i].shape() == detail::with_batch(x.shape, total)))
+        if (!is_type || inputs[i].rank() != x.shape.rank || !(inputs[i].shape() == detail::with_batch(x.shape, total)))
             throw Error("the program takes " + std::string(name_of(x.dtype)) + " of shape " +
                         to_string(detail::with_batch(x.shape, -1)) + ", given " + name_of(inputs[i].dtype()) +
                         " of shape " + to_string(inputs[i].shape()));
@@ -210,8 +232,12 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
     const index_t total = check_inputs(program_, inputs);
     std::vector<Tensor> rows, results;
     for (const Tensor& input : inputs) {
-        const Layout layout = program_.tensor(program_.inputs[rows.size()]).layout;
-        rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : layout));
+        const runtime::ProgramTensor& x = program_.tensor(program_.inputs[rows.size()]);
+        const Layout layout = x.layout;
+        if (input.dtype() == DType::int64)
+            rows.push_back(detail::ids_of(x, input));
+        else
+            rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : layout));
     }
     for (const std::int32_t out : program_.outputs) {
         const runtime::ProgramTensor& y = program_.tensor(out);

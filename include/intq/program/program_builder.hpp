@@ -58,6 +58,13 @@ public:
 
     /// A float32 input of (C, H, W) or (C) per image, row_major: quantize makes images channels last.
     std::int32_t input(const Shape& per_image, const std::string& name);
+    /// Integers that an operator reads as they are, such as token ids; state_ids() says which.
+    std::int32_t id_input(const Shape& per_image, const std::string& name) {
+        return code_input(per_image, DType::int32, OwnedQParams::per_tensor(1.0f, DType::int32), name);
+    }
+    /// States that a tensor's integers are in [0, count), which a run compares; of several counts the smallest.
+    /// @throws Error for a tensor of another type, or no id
+    void state_ids(std::int32_t tensor, index_t count);
     /// An input of codes or accumulators; images are channels last, rows of features row_major.
     std::int32_t code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams, const std::string& name,
                             Layout layout = Layout::channels_last);
@@ -318,6 +325,16 @@ INTQ_INLINE void ProgramBuilder::state_bounds(std::int32_t tensor, std::int64_t 
                     bounds + " must have 0 and the zero point " + std::to_string(q.zero_point()) + " between them");
     t.qparams = QParams::per_tensor(q.scale(), q.zero_point(), (std::max)(lowest, q.quant_min()),
                                     (std::min)(highest, q.quant_max()));
+    t.has_stated_bounds = true;
+}
+
+INTQ_INLINE void ProgramBuilder::state_ids(std::int32_t tensor, index_t count) {
+    kernels::ArenaTensor& t = storage_->tensors.at(static_cast<std::size_t>(tensor));
+    if (t.dtype != DType::int32 || count < 1 || count > INT32_MAX)
+        throw Error(t.name, std::to_string(count) + " ids of " + name_of(t.dtype) +
+                                " are not possible; expected int32, and 1 to 2^31 - 1");
+    const std::int64_t highest = t.has_stated_bounds ? (std::min)(t.qparams.quant_max(), count - 1) : count - 1;
+    t.qparams = QParams::per_tensor(1.0f, 0, 0, highest);
     t.has_stated_bounds = true;
 }
 

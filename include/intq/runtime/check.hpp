@@ -48,9 +48,10 @@ inline Status check_tensor(const Program& program, const ProgramTensor& tensor, 
         bytes *= extent;
     }
     const bool are_codes = tensor.dtype == DType::int8 || tensor.dtype == DType::int16;
-    if (tensor.has_stated_bounds && (!are_codes || tensor.qparams.is_per_channel()))
+    const bool are_numbers = are_codes || (tensor.dtype == DType::int32 && tensor.has_stated_bounds);
+    if (tensor.has_stated_bounds && (!are_numbers || tensor.qparams.is_per_channel()))
         return corrupt(OpKind::program, Field::quant_range, index, 0);
-    if (are_codes && !are_codes_of(tensor.dtype, tensor.qparams.quant_min(), tensor.qparams.quant_max()))
+    if (are_numbers && !are_codes_of(tensor.dtype, tensor.qparams.quant_min(), tensor.qparams.quant_max()))
         return corrupt(OpKind::program, Field::quant_range, index, 0);
     const index_t most_sums = most_bytes / index_t{sizeof(std::int32_t)};
     if (tensor.holds_sums() && (tensor.is_given() || tensor.shape.rank != 4 || bytes / element > most_sums))

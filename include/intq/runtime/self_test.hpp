@@ -73,8 +73,10 @@ struct PatternRange {
 /// Codes that the operands of a sound program may have: those of their quantizer, else 16 bits.
 constexpr PatternRange pattern_range(const ProgramTensor& tensor) noexcept {
     if (tensor.dtype == DType::uint8) return {0, 256};
-    if (tensor.dtype != DType::int8 && tensor.dtype != DType::int16) return {INT16_MIN, 1u << 16};
     const QParams& q = tensor.qparams;
+    if (tensor.dtype == DType::int32 && tensor.has_stated_bounds)  // ids
+        return {0, q.quant_max() < (1 << 16) ? static_cast<std::uint32_t>(q.quant_max()) + 1 : 1u << 16};
+    if (tensor.dtype != DType::int8 && tensor.dtype != DType::int16) return {INT16_MIN, 1u << 16};
     return {static_cast<std::int32_t>(q.quant_min()), static_cast<std::uint32_t>(q.quant_max() - q.quant_min() + 1)};
 }
 

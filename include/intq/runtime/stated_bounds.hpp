@@ -31,9 +31,10 @@ inline RunResult check_bounds(const Program& program, const std::byte* arena, st
     const ProgramTensor& tensor = program.tensor(index);
     if (!tensor.has_stated_bounds) return {};
     const index_t count = tensor.elements_per_image() * batch;
-    return tensor.dtype == DType::int8
-               ? detail::compare_bounds<std::int8_t>(tensor, arena + tensor.offset, count, index)
-               : detail::compare_bounds<std::int16_t>(tensor, arena + tensor.offset, count, index);
+    const std::byte* const data = arena + tensor.offset;
+    if (tensor.dtype == DType::int32) return detail::compare_bounds<std::int32_t>(tensor, data, count, index);
+    return tensor.dtype == DType::int8 ? detail::compare_bounds<std::int8_t>(tensor, data, count, index)
+                                       : detail::compare_bounds<std::int16_t>(tensor, data, count, index);
 }
 
 /// The same for all inputs, before the first instruction runs.

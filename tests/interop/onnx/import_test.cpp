@@ -156,7 +156,9 @@ TEST_CASE("A graph that is not in order is refused with the nodes that contradic
     CHECK_THROWS_WITH(import({.nodes = {relu("x", "y")}, .inputs = {test::value_info("x"), test::value_info("x")}}),
                       Contains("two inputs"));
     CHECK_THROWS_WITH(import({.nodes = {relu("x", "y")}, .inputs = {test::value_info("x", {1}, test::int64)}}),
-                      Contains("the input \"x\" has dtype int64, expected float32"));
+                      Contains("the input \"x\" holds integers, which a Gather of rows of a constant alone reads"));
+    CHECK_THROWS_WITH(import({.nodes = {relu("x", "y")}, .inputs = {test::value_info("x", {1}, 9)}}),
+                      Contains("the input \"x\" has dtype bool, expected float32, or int64 or int32 ids"));
     CHECK_THROWS_WITH(import({.nodes = {relu("x", "y")}, .inputs = {test::value_info("x", {1, 1, 1, 1, 1, 1, 1})}}),
                       Contains("more than 6 axes"));
 }

@@ -22,6 +22,7 @@ struct ExportedModel {
     nn::ModulePtr model;
     Shape sample;  // of an input, behind the axis of the samples
     bool has_two_inputs = false;
+    bool takes_ids = false;  // of 7 rows
 
     std::vector<std::string> names() const {
         return has_two_inputs ? std::vector<std::string>{"x", "z"} : std::vector<std::string>{"x"};
@@ -31,6 +32,7 @@ struct ExportedModel {
         for (int axis = shape.rank++; axis > 0; --axis)
             shape.extents[static_cast<std::size_t>(axis)] = shape.extents[static_cast<std::size_t>(axis - 1)];
         shape.extents[0] = samples;
+        if (takes_ids) return {random_ids(shape, seed, 7)};
         std::vector<intq::Tensor> result{random_tensor(shape, seed)};
         if (has_two_inputs) result.push_back(random_tensor(shape, seed + 1));
         return result;
@@ -161,6 +163,8 @@ inline void add_elements(ExportedZoo& zoo) {
     zoo.with(
         "dropout", image, [](M& m, nn::Arguments a) { return m.call("act", a[0]); }, std::make_shared<nn::Dropout>());
     zoo.of("identity", image, std::make_shared<nn::Identity>());
+    zoo.of("embedding", Shape(index_t{5}), std::make_shared<nn::Embedding>(nn::EmbeddingOptions{7, 4}));
+    zoo.zoo.back().takes_ids = true;
     zoo.zoo.push_back({"stubs", stubbed({}, [](M&, nn::Arguments a) { return nn::relu(a[0]); }), image});
 }
 

@@ -4,8 +4,10 @@
 #ifndef INTQ_TESTS_INTEROP_QUANTIZED_ZOO_HPP
 #define INTQ_TESTS_INTEROP_QUANTIZED_ZOO_HPP
 
+#include <cstdint>
 #include <limits>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,14 @@ struct ZooModel {
     intq::Tensor x;
     std::vector<std::string> in_float{};  // modules that get no qconfig
 };
+
+/// Ids of a table's rows.
+inline intq::Tensor random_ids(const Shape& shape, unsigned seed, std::int64_t rows) {
+    intq::Tensor ids = intq::Tensor::empty(shape, DType::int64);
+    std::mt19937 generator(seed);
+    for (std::int64_t& id : ids.flat<std::int64_t>()) id = static_cast<std::int64_t>(generator()) % rows;
+    return ids;
+}
 
 /// One model for each operator that a file holds.
 inline std::vector<ZooModel> quantized_zoo() {
@@ -122,6 +132,11 @@ inline std::vector<ZooModel> quantized_zoo() {
         conv->set_bias(random_tensor(Shape(6), 9));
         return conv;
     }());
+    zoo.push_back({"embedding",
+                   make_model({{"act", std::make_shared<nn::Embedding>(nn::EmbeddingOptions{7, 8})},
+                               {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                              [](auto& m, nn::Arguments a) { return m.call("dequant", m.call("act", a[0])); }),
+                   random_ids(Shape(3, 5), 31, 7)});
     zoo.push_back({"residual", std::make_shared<ResidualNet>(4), random_tensor(Shape(3, 3, 6, 6), 7)});
     return zoo;
 }

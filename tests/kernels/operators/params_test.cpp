@@ -10,6 +10,7 @@
 
 #include "intq/kernels/operators/operator_table.hpp"
 #include "kernels/tables/tables.hpp"
+#include "runtime/fill_ids.hpp"
 #include "runtime/small_program.hpp"
 #include "support/catch.hpp"
 #include "support/one_instruction.hpp"
@@ -117,6 +118,7 @@ TEST_CASE(
     check_whole<kernels::SoftmaxParams>(OpKind::softmax, checked);
     check_whole<kernels::LayerNormStepParams>(OpKind::layer_norm, checked);
     check_whole<kernels::MatmulStepParams>(OpKind::matmul, checked);
+    check_whole<kernels::EmbeddingParams>(OpKind::embedding, checked);
     check_whole<kernels::ConstantParams>(OpKind::constant, checked);
     check_whole<kernels::QuantizeImageParams>(OpKind::quantize_image, checked);
     for (const kernels::ProgramOperator& row : kernels::program_operators) {
@@ -249,6 +251,7 @@ std::vector<std::vector<unsigned char>> run(const runtime::Program& program, con
     for (const std::int32_t input : program.inputs) {
         const runtime::ProgramTensor& tensor = program.tensor(input);
         void* const to = runtime::tensor_data(program, arena.as<std::byte>(), input);
+        if (test::fill_ids(tensor, to, draw)) continue;
         for (index_t i = 0; i < tensor.shape.size(); ++i)
             if (tensor.dtype == DType::float32)
                 static_cast<float*>(to)[i] = draw.real(-3.0f, 3.0f);
@@ -330,6 +333,14 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     RoundTrip(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
     const kernels::ConstantParams constant{wide, image.size() / image[0], DType::int16};
     RoundTrip(OpKind::constant, DType::int16, {image}, &constant).check(table, ops);
+    const kernels::EmbeddingParams table_of_ids{wide, 5, 4, DType::int16};
+    RoundTrip embedded(OpKind::embedding, DType::int16, {Shape(2, index_t{3}), Shape(2, index_t{3}, index_t{4})},
+                       &table_of_ids);
+    embedded.tensors[0].dtype = DType::int32;
+    embedded.tensors[0].qparams = QParams::per_tensor(1.0f, 0, 0, 4);
+    embedded.tensors[0].has_stated_bounds = true;
+    embedded.tensors[1].layout = Layout::row_major;
+    embedded.check(table, ops);
     for (const DType dtype : {DType::int8, DType::int16}) {
         std::vector<std::int16_t> entries(3 * 256);
         for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = static_cast<std::int16_t>(41 * i);

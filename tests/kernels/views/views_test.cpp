@@ -366,6 +366,34 @@ TEST_CASE("matmul on views reads operands by their strides and repeats an extent
     });
 }
 
+TEST_CASE("embedding on views copies the rows of its ids, and names the first id without a row") {
+    const auto check = []<class Code>(Code) {
+        std::vector<Code> table(5 * 3), y(4 * 3, Code{77});
+        for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<Code>(i * 7 % 100);
+        std::vector<std::int32_t> ids{4, 0, 4, 2};
+        const TensorView<const std::int32_t, 1> of_ids(ids.data(), {4});
+        const TensorView<const Code, 2> of_table(table.data(), {5, 3});
+        const TensorView<Code, 2> of_y(y.data(), {4, 3});
+        REQUIRE(kernels::check_embedding(of_ids, of_table, of_y).ok());
+        kernels::embedding(of_ids, of_table, of_y, backward());
+        for (std::size_t i = 0; i < y.size(); ++i)
+            CHECK(y[i] == table[static_cast<std::size_t>(ids[i / 3]) * 3 + i % 3]);
+        for (const std::int32_t id : {-1, 5}) {
+            ids[2] = id;
+            const Status refused = kernels::check_embedding(of_ids, of_table, of_y);
+            CHECK(refused.code == StatusCode::value_out_of_range);
+            CHECK(refused.field == Field::input);
+            CHECK(refused.given == id);
+        }
+        const TensorView<Code, 2> too_wide(y.data(), {3, 4});
+        CHECK(kernels::check_embedding(of_ids, of_table, too_wide).code == StatusCode::shape_mismatch);
+        const TensorView<const Code, 2> empty(table.data(), {0, 3});
+        CHECK(kernels::check_embedding(of_ids, empty, of_y).field == Field::storage);
+    };
+    check(std::int8_t{});
+    check(std::int16_t{});
+}
+
 TEST_CASE("matmul on views names what does not fit") {
     using Target = target::fp32;
     std::int8_t memory[512] = {};

@@ -391,6 +391,29 @@ void reach_typed_rows(const kernels::KernelTable& table, std::set<RowKey>& reach
         run_as_program(dropped, table, get_default_qconfig_mapping(dtype), reached, torch);
 }
 
+/// Rows of a table, by ids.
+void reach_embedding(const kernels::KernelTable& table, std::set<RowKey>& reached, std::vector<std::string>& late) {
+    const auto model = test::make_model(
+        {{"table", std::make_shared<nn::Embedding>(nn::EmbeddingOptions{7, 3})},
+         {"dequant", std::make_shared<nn::DeQuantStub>()}},
+        [](test::LambdaModel& m, nn::Arguments x) { return m.call("dequant", m.call("table", x[0])); });
+    model->eval();
+    const intq::Tensor ids =
+        intq::Tensor::from(Shape(2, 2), {std::int64_t{6}, std::int64_t{0}, std::int64_t{3}, std::int64_t{3}});
+    for (const DType dtype : {DType::int8, DType::int16}) {
+        try {
+            const auto prepared = prepare_calibration_fx(*model, mapping_of(dtype, false), table.policy());
+            calibrate(*prepared, ids, 2);
+            const QuantizedGraph quantized = convert_fx(*prepared);
+            collect_rows(quantized, reached);
+            const double db = sqnr((*make_reference(quantized))(ids).tensor(), lower(quantized, table, 2).run(ids));
+            if (!(db > 100.0)) late.push_back("embedding: " + std::to_string(db) + " dB");
+        } catch (const Error& error) {
+            if (std::string(error.what()).rfind("prepare: ", 0) != 0) late.push_back(error.what());
+        }
+    }
+}
+
 }  // namespace
 
 TEST_CASE("What prepare takes is lowered and runs, and every row of every constraint table is reached") {
@@ -416,6 +439,7 @@ TEST_CASE("What prepare takes is lowered and runs, and every row of every constr
                     }
                 }
         reach_typed_rows(*table, reached, late);
+        reach_embedding(*table, reached, late);
         CHECK(late == std::vector<std::string>{});
         for (const arith::ConstraintRow& row : table->policy().constraints) {
             const RowKey key{row.op, row.input, row.weight, row.output};

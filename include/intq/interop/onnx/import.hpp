@@ -167,15 +167,18 @@ private:
             any = true;
             const bool holds_codes =
                 input.type == "int8" || input.type == "uint8" || input.type == "int16";  // bool is another uint8
-            if (input.dtype != DType::float32 && !holds_codes)
+            const bool holds_ids = input.dtype == DType::int64 || input.dtype == DType::int32;
+            if (input.dtype != DType::float32 && !holds_codes && !holds_ids)
                 throw Error("the input " + in_quotes(input.name) + " has dtype " +
-                            (input.type.empty() ? name_of(input.dtype) : input.type) + ", expected float32");
+                            (input.type.empty() ? name_of(input.dtype) : input.type) +
+                            ", expected float32, or int64 or int32 ids");
             if (input.shape.size() > static_cast<std::size_t>(max_rank))
                 throw Error("the input " + in_quotes(input.name) + " has shape " + describe_shape(input.shape) +
                             ", more than " + std::to_string(max_rank) + " axes");
             check_dims("the input " + in_quotes(input.name), input.shape);
             state_.values[input.name] = {.node = &state_.next_node().placeholder(input.name), .dims = dims_of(input)};
             if (holds_codes) state_.values[input.name].codes = input.dtype;
+            state_.values[input.name].is_ids = holds_ids;
         }
         if (!any) throw Error("the graph has no input");
     }

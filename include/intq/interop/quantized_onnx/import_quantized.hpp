@@ -61,6 +61,7 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/graph_module.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/interop/onnx/import.hpp"
 #    include "intq/interop/onnx/internal/nodes/quantize_dequantize.hpp"
@@ -192,9 +193,9 @@ private:
             return;
         }
         const std::vector<graph::Node*> operands = node.operands();
-        const bool all_on_grid =
-            !operands.empty() && std::all_of(operands.begin(), operands.end(),
-                                             [&](const graph::Node* operand) { return on_grid_.count(operand) != 0; });
+        const auto is_on_grid = [&](const graph::Node* operand) { return on_grid_.count(operand) != 0; };
+        const bool all_on_grid = graph::reads_ids(row.name) ||
+                                 (!operands.empty() && std::all_of(operands.begin(), operands.end(), is_on_grid));
         switch (row.role) {
             case Role::shares_input:
             case Role::item: {
@@ -287,7 +288,8 @@ private:
                 throw refusal(*placeholder, "its shape " + to_string(shape) +
                                                 " has more elements than are taken from " +
                                                 "a file without asking; give example_inputs");
-            shapes.push_back(Tensor::of_shape(shape));
+            const bool holds_ids = info->dtype == DType::int64 || info->dtype == DType::int32;
+            shapes.push_back(Tensor::of_shape(shape, holds_ids ? info->dtype : DType::float32));
         }
         return shapes;
     }

@@ -32,8 +32,8 @@ struct ArenaTensor {
     /// (ProgramOperator::reads_nchw), and where rows of features lie one behind the other, which some operators read
     /// and write (ProgramOperator::takes_rows); else channels_last.
     Layout layout = Layout::channels_last;
-    /// Whether a run compares int8 or int16 codes with the range of qparams: bounds that a caller stated, and that the
-    /// proofs of the layers behind it rely on.
+    /// Whether a run compares int8 or int16 codes, or int32 ids, with the range of qparams: bounds that a caller
+    /// stated, and that the proofs of the layers behind it rely on.
     bool has_stated_bounds = false;
     /// Of a tensor of a group of instructions, which run row by row (runtime/row_schedule.hpp): the rows of one image
     /// that the arena holds at a time; or sums_of_rows, where the group adds up the image of which this is the average:

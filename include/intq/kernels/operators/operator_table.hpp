@@ -7,6 +7,7 @@
 #include "intq/kernels/operators/constant.hpp"
 #include "intq/kernels/operators/conv.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
+#include "intq/kernels/operators/embedding.hpp"
 #include "intq/kernels/operators/layer_norm.hpp"
 #include "intq/kernels/operators/matmul.hpp"
 #include "intq/kernels/operators/move.hpp"
@@ -33,6 +34,7 @@ inline constexpr ProgramOperator program_operators[] = {
     operators::reshape_operator,       operators::softmax_operator,
     operators::constant_operator,      operators::quantize_image_operator,
     operators::layer_norm_operator,    operators::matmul_operator,
+    operators::embedding_operator,
 };
 
 /// Null for an operator that programs do not have.

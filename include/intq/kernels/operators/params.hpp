@@ -41,7 +41,8 @@ enum class ParamKind : std::uint8_t {
     constant,
     quantize_image,
     layer_norm,
-    matmul
+    matmul,
+    embedding
 };
 
 /// The kind of a struct of parameters; each specialises it beside itself.

@@ -17,6 +17,7 @@
 #include "intq/kernels/matmul/matmul.hpp"
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
+#include "intq/kernels/streaming/embedding.hpp"
 #include "intq/kernels/streaming/layer_norm.hpp"
 #include "intq/kernels/streaming/move.hpp"
 #include "intq/kernels/streaming/quantize_nchw.hpp"
@@ -51,6 +52,7 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::pad_rows<Backend>,
                                           detail::layer_norm_rows<TargetType, Backend>,
                                           detail::matmul_rows<TargetType, Backend>,
+                                          detail::embedding_rows<Backend>,
                                           &detail::stage_input<Backend>};
 
 }  // namespace INTQ_ABI

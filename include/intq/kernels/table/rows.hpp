@@ -14,6 +14,7 @@
 #include "intq/kernels/packing/conv_call.hpp"
 #include "intq/kernels/packing/packing_rules.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"
+#include "intq/kernels/streaming/embedding_call.hpp"
 #include "intq/kernels/streaming/layer_norm_call.hpp"
 #include "intq/kernels/streaming/move_call.hpp"
 #include "intq/kernels/streaming/quantize_call.hpp"
@@ -48,6 +49,7 @@ struct KernelTable {
     std::span<const PadRow> pad{};
     std::span<const LayerNormRow> layer_norm{};
     std::span<const MatmulRow> matmul{};
+    std::span<const EmbeddingRow> embedding{};
     const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
 
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
@@ -73,6 +75,7 @@ template <class Visit> constexpr void for_each_family(const Visit& visit) {
     visit("pad", &KernelTable::pad);
     visit("layer_norm", &KernelTable::layer_norm);
     visit("matmul", &KernelTable::matmul);
+    visit("embedding", &KernelTable::embedding);
 }
 
 namespace detail {

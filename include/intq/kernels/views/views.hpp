@@ -6,6 +6,7 @@
 
 #include "intq/kernels/views/code_view.hpp"
 #include "intq/kernels/views/elementwise.hpp"
+#include "intq/kernels/views/embedding.hpp"
 #include "intq/kernels/views/given.hpp"
 #include "intq/kernels/views/layer_norm.hpp"
 #include "intq/kernels/views/matmul.hpp"

@@ -166,7 +166,7 @@ INTQ_INLINE std::optional<Tensor> ExactSimulation::real(int tensor) const {
     const nn::Value& value = values_.at(static_cast<std::size_t>(tensor));
     const QuantizedTensor& known = quantized_.tensor(tensor);
     if (!value.is_tensor() || !value.tensor().defined()) return std::nullopt;
-    if (known.dtype == DType::float32) return value.tensor();
+    if (known.dtype == DType::float32 || known.is_ids) return value.tensor();
     Tensor result = dequantize(value.tensor(), known.qparams);
     if (known.dtype != DType::int32) result.set_qparams(known.qparams);
     return result;

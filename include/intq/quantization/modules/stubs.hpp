@@ -36,6 +36,8 @@ template <class Stub> bool calls(const graph::Node& node, nn::Module& root) {
 #    include <memory>
 #    include <string>
 
+#    include "intq/graph/operator_rows.hpp"
+#    include "intq/graph/operators.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 
 namespace intq::quantization {
@@ -56,7 +58,9 @@ INTQ_INLINE int add_stubs(graph::GraphModule& model) {
     int added = 0;
     graph::Graph& graph = model.graph();
     for (graph::Node* input : graph.placeholders()) {
-        const auto needs_stub = [&](const graph::Node& user) { return !detail::calls<nn::QuantStub>(user, model); };
+        const auto needs_stub = [&](const graph::Node& user) {
+            return !detail::calls<nn::QuantStub>(user, model) && !graph::reads_ids(graph::operator_of(user, model));
+        };
         const auto& users = input->users();
         if (std::none_of(users.begin(), users.end(), [&](const graph::Node* user) { return needs_stub(*user); }))
             continue;

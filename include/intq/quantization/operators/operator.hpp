@@ -85,7 +85,7 @@ struct QuantizedOperator {
     std::string_view name;  // of graph/operators.hpp
     Role role = Role::float_only;
     OpKind kind = OpKind::none;  // for the constraint table; none if it is not in the table
-    int operands = 1;            // leading arguments that are codes; for a cat they are a list
+    int operands = 1;            // leading arguments that are codes; for a cat they are a list, and ids are none
     /// Null for operators that leave no trace in a converted model.
     StepPtr (*make_step)(const StepRequest&) = nullptr;
     /// Throws for arguments that have no integer form on the target, whatever the shapes, which may be unknown (of
@@ -117,6 +117,8 @@ struct QuantizedOperator {
     bool takes_clip = false;
     /// own_output: whether its sum, an int32 accumulator, may be the output if only DeQuantStubs read it.
     bool (*gives_sum)(const arith::PolicyRecord&) = nullptr;
+    /// own_output: all values that it can write, whatever it reads. Prepare gives its quantizer their grid.
+    Tensor (*table)(const nn::Module&) = nullptr;
     /// The role in torch mode, where PyTorch places observers differently.
     std::optional<Role> torch_role{};
     /// weighted: the layer with a weight quantizer.

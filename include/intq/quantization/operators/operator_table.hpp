@@ -53,6 +53,7 @@ private:
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
+#    include "intq/quantization/operators/embedding.hpp"
 #    include "intq/quantization/operators/internal/constant_operand.hpp"
 #    include "intq/quantization/operators/internal/host_layer.hpp"
 #    include "intq/quantization/operators/internal/mean.hpp"
@@ -119,6 +120,7 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::instance_norm,
         &operators::matmul,
         &operators::masked_fill,
+        &operators::embedding,
     };
     return rows;
 }

@@ -347,6 +347,7 @@ private:
                 return stay_float(node, "an operand that is a constant number has no integer form");
             operands.push_back(i);
         }
+        const bool takes_ids = graph::reads_ids(row.name);
         if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
         if (gives_sum(node, row, config)) {
             ensure_codes(node, 0, config, DType::none);
@@ -357,12 +358,12 @@ private:
                 return {true, DType::int32, {}, {}, {}, nullptr};
             }
         }
-        if (state_of(node, operands[0]).behind_clip) return bound_codes(node, operands[0]);
+        if (!takes_ids && state_of(node, operands[0]).behind_clip) return bound_codes(node, operands[0]);
         const graph::Node* const relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
         const graph::Node* const clip = relu == nullptr ? only_reader_if_clip(node) : nullptr;
         const QuantizerConfig output =
             clip != nullptr ? *config_of(*clip).qconfig->output : output_of(node, *config.qconfig);
-        const DType input = operand_dtype(node, row, output.dtype());
+        const DType input = takes_ids ? DType::int32 : operand_dtype(node, row, output.dtype());
         if (row.may_end_in_float && is_at_end(node)) {
             const Status status =
                 arith::check_constraints(target_.constraints, use(node, input, DType::none, output.dtype()));
@@ -383,8 +384,19 @@ private:
         if (relu != nullptr) return {true, output.dtype(), {}, {}, output, nullptr};
         // In a converted model, an operator without its own step becomes the requantize of its quantizer.
         const DType dtype = output.dtype();
-        return add_output_quantizer(node, with_fixed_output(output, target_, use(node, input, DType::none, dtype)),
-                                    row.make_step == nullptr ? OpKind::requantize : OpKind::none, input);
+        const EdgeState state =
+            add_output_quantizer(node, with_fixed_output(output, target_, use(node, input, DType::none, dtype)),
+                                 row.make_step == nullptr ? OpKind::requantize : OpKind::none, input);
+        if (row.table != nullptr) give_grid_of_table(*state.quantizer, row.table(*graph::module_of(node, model_)));
+        return state;
+    }
+
+    /// Data shows only some rows of a table; the grid is that of all.
+    static void give_grid_of_table(Quantizer& quantizer, const Tensor& table) {
+        auto* const fake_quantize = dynamic_cast<FakeQuantize*>(&quantizer);
+        if (fake_quantize == nullptr) return;
+        fake_quantize->observe(table);
+        fake_quantize->set_qparams(fake_quantize->calculate_qparams());
     }
 
     /// The type of the operands' codes: the output's, or a single operand's if the target takes that.
@@ -482,11 +494,12 @@ private:
     // behind a DeQuantStub, or inputs of a horizon model that no QuantStub took.
     bool is_outside(const graph::Node& node) const {
         const auto inputs = node.inputs();
-        return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
-            const EdgeState& state = states_.at(input);
-            return !state.is_codes && (calls<nn::DeQuantStub>(*state.origin, model_) ||
-                                       (!is_torch() && state.origin->op() == graph::Op::placeholder));
-        });
+        return !inputs.empty() && !graph::reads_ids(row_of(node).name) &&
+               std::all_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
+                   const EdgeState& state = states_.at(input);
+                   return !state.is_codes && (calls<nn::DeQuantStub>(*state.origin, model_) ||
+                                              (!is_torch() && state.origin->op() == graph::Op::placeholder));
+               });
     }
 
     // In float, by the mapping or without an integer form. It is reported, unless the user left the quantized part of

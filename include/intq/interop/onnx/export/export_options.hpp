@@ -54,6 +54,7 @@ struct ExportOptions {
 struct ExportedPort {
     std::string name;
     Shape shape{};
+    DType dtype = DType::float32;
 };
 
 /// The names that a model gets for its inputs or outputs.
@@ -101,7 +102,7 @@ INTQ_INLINE std::vector<std::string> port_names(const char* what, const std::vec
 }
 
 INTQ_INLINE ValueInfo port_info(const ExportedPort& port, const ExportOptions& options) {
-    ValueInfo info{.name = port.name, .dtype = DType::float32, .has_shape = true, .shape = {}, .names = {}};
+    ValueInfo info{.name = port.name, .dtype = port.dtype, .has_shape = true, .shape = {}, .names = {}};
     info.shape.assign(port.shape.extents.begin(), port.shape.extents.begin() + port.shape.rank);
     info.names.assign(info.shape.size(), "");
     const auto axes = options.dynamic_axes.find(port.name);

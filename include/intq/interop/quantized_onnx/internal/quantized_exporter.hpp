@@ -224,7 +224,8 @@ INTQ_INLINE void QuantizedExporter::write(GraphWriter& writer, Model& model) {
         for (const std::string& name : *names) writer.take_name(name);
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
         const int tensor = quantized_.inputs[i];
-        writer.add_input(port_info({inputs_[i], quantized_.tensor(tensor).shape}, options_));
+        const quantization::QuantizedTensor& x = quantized_.tensor(tensor);
+        writer.add_input(port_info({inputs_[i], x.shape, x.is_ids ? DType::int64 : DType::float32}, options_));
         real_[tensor] = inputs_[i];
     }
     for (const QuantizedNode& node : quantized_.nodes) write_node(node);

@@ -219,6 +219,11 @@ INTQ_INLINE void GraphConverter::convert_boundary(const graph::Node& node) {
     set_tensor(node, DType::float32, {});
     const int tensor = values_.at(&node);
     if (node.op() == graph::Op::placeholder) {
+        const auto takes_ids = [&](const graph::Node* user) { return graph::reads_ids(operators_.of(*user).name); };
+        if (!node.users().empty() && std::all_of(node.users().begin(), node.users().end(), takes_ids)) {
+            result_.tensors[static_cast<std::size_t>(tensor)].dtype = DType::int32;
+            result_.tensors[static_cast<std::size_t>(tensor)].is_ids = true;
+        }
         result_.inputs.push_back(tensor);
         return;
     }
@@ -463,7 +468,7 @@ INTQ_INLINE bool GraphConverter::counts_samples(const graph::Node& source) const
 // The node's value as real numbers; one dequantize step serves all its readers.
 INTQ_INLINE int GraphConverter::real_tensor(const graph::Node& node) {
     const int tensor = tensor_of(node);
-    if (is_real(tensor)) return tensor;
+    if (is_real(tensor) || result_.tensor(tensor).is_ids) return tensor;
     const auto known = dequantized_.find(tensor);
     if (known != dequantized_.end()) return known->second;
     const std::string name = "dequantize_" + std::to_string(dequantized_.size());

@@ -214,6 +214,8 @@ INTQ_INLINE void Lowering::add_input(int index) {
     const bool by_rows = tensor.qparams.is_per_channel() && tensor.qparams.axis != 1;
     if (const ImageInput* pixels = image(index))
         tensors_[index] = add_image_input(builder_, *pixels, per_image, tensor.name);
+    else if (tensor.is_ids)
+        tensors_[index] = builder_.id_input(per_image, tensor.name);
     else if (tensor.dtype == DType::float32)
         tensors_[index] = builder_.input(per_image, tensor.name);
     else if (!by_rows)

@@ -80,7 +80,7 @@ public:
         for (const graph::Node* node : model_.graph().nodes()) {
             if (node->op() == graph::Op::placeholder) {
                 const std::string& name = inputs_.at(next_input++);
-                writer.add_input(port_info({name, node->outputs()[0].shape}, options_));
+                writer.add_input(port_info({name, node->outputs()[0].shape, node->outputs()[0].dtype}, options_));
                 values_[node] = {name};
             } else if (node->op() == graph::Op::output) {
                 write_outputs(*node, writer);

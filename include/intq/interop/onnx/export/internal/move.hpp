@@ -22,6 +22,8 @@ void flatten(NodeExport& node);
 void reshape(NodeExport& node);
 void permute(NodeExport& node);
 void expand(NodeExport& node);
+/// A Gather of rows.
+void embedding(NodeExport& node);
 void transpose(NodeExport& node);
 void slice(NodeExport& node);
 /// split and chunk.
@@ -50,6 +52,7 @@ void stub(NodeExport& node);
 
 #    include "intq/interop/onnx/export/internal/node_export.hpp"
 #    include "intq/nn/float_operators/move.hpp"
+#    include "intq/nn/layers/embedding.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/model/call.hpp"
 
@@ -207,6 +210,11 @@ INTQ_INLINE void expand(NodeExport& node) {
     const std::string rest = node.integers("rest", {dims.begin() + 1, dims.end()});
     const std::string shape = node.add_part("shape", "Concat", {first, rest}, {integer_attribute("axis", 0)});
     node.set_result(node.add("Expand", {node.value(), shape}));
+}
+
+INTQ_INLINE void embedding(NodeExport& node) {
+    const std::string table = node.parameter("weight", node.module<nn::Embedding>().weight());
+    node.set_result(node.add("Gather", {table, node.value()}));
 }
 
 INTQ_INLINE void split(NodeExport& node) {

@@ -68,6 +68,7 @@ inline constexpr ExportRow export_rows[] = {
     {"permute", &exports::permute},
     {"transpose", &exports::transpose},
     {"slice", &exports::slice},
+    {"embedding", &exports::embedding},
     {"expand", &exports::expand},
     {"split", &exports::split},
     {"chunk", &exports::split},

@@ -71,6 +71,7 @@ struct ImportedValue {
     /// Of a constant behind a QuantizeLinear, beside `constant`.
     QuantizedConstant* quantized = nullptr;
     MatrixList matrices{};
+    bool is_ids = false;  // integers that the model is given, which Gather and Cast to integers alone read
 };
 
 /// The model that is being made.
@@ -118,7 +119,7 @@ public:
     /// Whether input i is a constant that no quantizer of the model rounds.
     bool is_constant(std::size_t i) const { return has_elements(i) && find(i, "input").quantized == nullptr; }
     /// Whether the elements of input i are known before the model runs.
-    bool has_elements(std::size_t i) const { return find(i, "input").constant != nullptr; }
+    bool has_elements(std::size_t i) const { return ids(i) == nullptr && find(i, "input").constant != nullptr; }
     /// Whether the elements of all present inputs are.
     bool has_all_elements() const;
     void expect_inputs(std::size_t least, std::size_t most) const;
@@ -141,6 +142,8 @@ public:
     /// The module that computes input i when it is a T, else null.
     template <class T> T* producer(std::size_t i) const { return dynamic_cast<T*>(producing_module(i)); }
 
+    /// The integers of input i that are given to the model; null for another input.
+    graph::Node* ids(std::size_t i) const { return has_input(i) ? ids_of(any_value(i, "input")) : nullptr; }
     /// An input that may be codes.
     const ImportedValue& any_value(std::size_t i, std::string_view what) const;
     /// Says that the output is codes of a type of the file, greater by `shift` than the codes of a grid; its node
@@ -197,6 +200,7 @@ public:
     graph::Node& make_extent(index_t unknown);
 
 private:
+    static graph::Node* ids_of(const ImportedValue& value) { return value.is_ids ? value.node : nullptr; }
     graph::Node& add_buffer_of(const FileTensor& tensor, std::size_t rank) const;
     graph::Node& call_quantizer(QuantizedConstant& constant) const;
     void call_noted(std::set<std::string>& names, nn::ModulePtr module, graph::ArgumentList args, Dims dims);
@@ -268,13 +272,15 @@ INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_vie
     if (value.codes != DType::none)
         throw Error("the " + label(i, what) + " holds codes of dtype " + name_of(value.codes) +
                     ", which DequantizeLinear and operators on codes alone read");
+    if (value.is_ids)
+        throw Error("the " + label(i, what) + " holds integers, which a Gather of rows of a constant alone reads");
     return value;
 }
 
 INTQ_INLINE const ImportedValue& NodeImport::any_value(std::size_t i, std::string_view what) const {
     if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
     const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
-    return value.codes != DType::none ? value : find(i, what);
+    return value.codes != DType::none || value.is_ids ? value : find(i, what);
 }
 
 INTQ_INLINE bool NodeImport::has_all_elements() const {

@@ -388,8 +388,9 @@ INTQ_INLINE void of_constants(NodeImport& node) {
 
 INTQ_INLINE void shape(NodeImport& node) {
     node.expect_inputs(1, 1);
-    if (!node.dims(0)) throw Error("the rank of the input is not known");
-    const std::vector<index_t>& dims = *node.dims(0);
+    const Dims& known = node.ids(0) != nullptr ? node.any_value(0, "input").dims : node.dims(0);
+    if (!known) throw Error("the rank of the input is not known");
+    const std::vector<index_t>& dims = *known;
     const auto rank = static_cast<std::int64_t>(dims.size());
     std::int64_t start = 0, end = rank;
     if (node.opset() >= 15) start = node.integer("start", 0), end = node.integer("end", rank);

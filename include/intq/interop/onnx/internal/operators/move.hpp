@@ -23,7 +23,7 @@ void dropout_with_attribute(NodeImport& node);
 void dropout(NodeImport& node);
 void constant(NodeImport& node);
 
-/// Real numbers to float32: they stay the same.
+/// Real numbers to float32, and ids to int32 or int64: they stay the same.
 void cast(NodeImport& node);
 
 void transpose(NodeImport& node);
@@ -31,7 +31,8 @@ void transpose(NodeImport& node);
 /// One slice for each axis, one after the other.
 void slice(NodeImport& node);
 
-/// For constant indices: a slice where there is one, or they are equally spaced. A single number removes the axis.
+/// Rows of a constant by ids that are given to the model: nn::Embedding. For constant indices: a slice where there is
+/// one, or they are equally spaced. A single number removes the axis.
 void gather(NodeImport& node);
 
 /// Sizes are an attribute up to opset 12, an input from 13 on; without sizes the parts are equal.
@@ -64,6 +65,7 @@ void pad(NodeImport& node);
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#    include "intq/interop/onnx/internal/operators/embedding.hpp"
 #    include "intq/interop/onnx/internal/operators/expand.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_moves.hpp"
 #    include "intq/interop/onnx/internal/operators/reshape.hpp"
@@ -128,9 +130,15 @@ INTQ_INLINE void identity(NodeImport& node) {
 
 INTQ_INLINE void cast(NodeImport& node) {
     node.expect_inputs(1, 1);
-    graph::Node& x = node.value(0);
+    graph::Node* const ids = node.ids(0);
+    graph::Node& x = ids != nullptr ? *ids : node.value(0);
     node.integer("saturate", 1);    // concerns float8 only
     node.text("round_mode", "up");  // the same
+    constexpr std::int64_t int32_code = 6, int64_code = 7;
+    if (const std::int64_t to = node.integer("to", 0); ids != nullptr && (to == int32_code || to == int64_code))
+        return node.set_output(node.any_value(0, "input"));
+    if (ids != nullptr)
+        throw Error("integers that are given to the model are cast to real numbers, which is not supported");
     if (const std::int64_t code = node.integer("to", 0); code != 1)
         throw Error("a value is cast to the dtype of code " + std::to_string(code) +
                     ", which is not supported; expected float32 (1)");
@@ -282,6 +290,7 @@ INTQ_INLINE IndexRange range_of_indices(const FileTensor& indices, index_t exten
 
 INTQ_INLINE void gather(NodeImport& node) {
     node.expect_inputs(2, 2);
+    if (graph::Node* const ids = node.ids(1)) return gather_rows(node, *ids);
     graph::Node& x = node.value(0, "data");
     const FileTensor& indices = node.constant(1, "indices");
     std::vector<index_t> dims = known_dims(node);
