@@ -3,6 +3,7 @@
 // Constant numbers beside codes, from the first call to the program.
 #include "intq/quantization/operators/internal/constant_operand.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -112,6 +113,39 @@ TEST_CASE("A product with a positive number is another scale: no code changes") 
                                    simulation.tensor(quantized.values.at("activation_post_process_0")).contiguous(),
                                after = simulation.codes_of("mul").contiguous();
             CHECK(std::memcmp(before.data(), after.data(), static_cast<std::size_t>(before.bytes())) == 0);
+        }
+}
+
+TEST_CASE("A leaky_relu of int16 codes has the error of the target's add, for slopes of any size and sign") {
+    const intq::Tensor x = test::random_tensor(Shape(3, 2, 15, 16), 5);
+    const std::vector<std::pair<double, Body>> slopes{
+        {0.01, [](const nn::Value& v) { return nn::leaky_relu(v, 0.01); }},
+        {0.3, [](const nn::Value& v) { return nn::leaky_relu(v, 0.3); }},
+        {1.0, [](const nn::Value& v) { return nn::leaky_relu(v, 1.0); }},
+        {7.5, [](const nn::Value& v) { return nn::leaky_relu(v, 7.5); }},
+        {-0.5, [](const nn::Value& v) { return nn::leaky_relu(v, -0.5); }},
+        {0.0, [](const nn::Value& v) { return nn::leaky_relu(v, 0.0); }},
+        {1e-38, [](const nn::Value& v) { return nn::leaky_relu(v, 1e-38); }}};
+    for (const kernels::KernelTable* table : tables())
+        for (const auto& [slope, body] : slopes) {
+            INFO(slope << " on " << table->policy().name);
+            const auto prepared = prepared_model(body, *table, DType::int16, x);
+            ExactSimulation simulation(*prepared, *table, 3);
+            const intq::Tensor simulated = simulation.run({&x, 1})[0];
+            CHECK(test::largest_difference(lower(simulation.quantized(), *table, 3).run(x), simulated) == 0.0);
+            const QuantizedGraph& quantized = simulation.quantized();
+            const OwnedQParams &in = grid_of(quantized, "activation_post_process_0"),
+                               &out = grid_of(quantized, "leaky_relu");
+            const intq::Tensor from = simulation.tensor(quantized.values.at("activation_post_process_0")).contiguous(),
+                               to = simulation.codes_of("leaky_relu").contiguous();
+            double worst = 0.0;
+            for (std::size_t i = 0; i < from.flat<std::int16_t>().size(); ++i) {
+                const double real = double{in.scale()} * from.flat<std::int16_t>()[i],
+                             exact = (real < 0.0 ? slope * real : real) / double{out.scale()};
+                worst = (std::max)(worst, std::abs(to.flat<std::int16_t>()[i] - std::clamp(exact, -32768.0, 32767.0)));
+            }
+            const std::string target(table->policy().name);
+            CHECK(worst < (target == "bayes" || target == "meta" ? 3.0 : 1.0));
         }
 }
 

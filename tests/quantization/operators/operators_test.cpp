@@ -183,9 +183,7 @@ TEST_CASE("Functions, products, sizes, bounds and means have programs near their
                                });
     const intq::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
     CHECK(compare_with_reference(*model, x, DType::int8, 20.0) == 7);
-    // leaky_relu has a kink that 512 straight pieces miss.
-    const std::string refused = message_of<Error>([&] { compare_with_reference(*model, x, DType::int16, 20.0); });
-    CHECK(refused.find("leaky_relu") != std::string::npos);
+    CHECK(compare_with_reference(*model, x, DType::int16, 50.0) == 6);
 }
 
 TEST_CASE("int16 tables, products and sizes have programs near their reference") {

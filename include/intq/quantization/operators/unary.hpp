@@ -41,11 +41,13 @@ bool is_unary(std::string_view name);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
+#    include <cmath>
 #    include <cstddef>
 #    include <span>
 #    include <string>
 #    include <utility>
 
+#    include "intq/arith/ieee.hpp"
 #    include "intq/arith/target.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/io/make_as.hpp"
@@ -53,7 +55,9 @@ bool is_unary(std::string_view name);
 #    include "intq/nn/float_operators/unary.hpp"
 #    include "intq/nn/layers/unary.hpp"
 #    include "intq/nn/model/call.hpp"
+#    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
+#    include "intq/quantization/operators/internal/on_grid.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
@@ -121,6 +125,44 @@ private:
     TabledFunction function_;
 };
 
+/// leaky_relu of int16 codes, which a table is too coarse for: the codes from the zero point on, and those below it on
+/// a grid of the slope's size, added.
+///
+///     y = requantize(s·max(q - zp, 0) ± (s·|slope|)·min(q - zp, 0)), as add and sub do it: one of the two is 0
+class LeakyReluStep : public FloatBackedStep {
+public:
+    LeakyReluStep(FloatCall call, double slope) : FloatBackedStep(std::move(call)), slope_(slope) {}
+    OpKind kind() const noexcept override { return OpKind::add; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        program::ProgramBuilder& builder = l.builder();
+        const program::LayerName layer = Lowering::layer(node);
+        const OwnedQParams& input = l.quantized().input(node, 0).qparams;
+        const std::int32_t x = l.elements(node), zero_point = input.view().zero_point();
+        const auto part = [&](const char* name, float scale, std::int64_t lowest, std::int64_t highest) {
+            OwnedQParams grid = input;
+            grid.scales = {scale};
+            const kernels::ArenaTensor in = builder.at(x);
+            const program::LayerName named{layer.name + name, layer.type};
+            const arith::OutputCodes codes{zero_point, static_cast<std::int32_t>(lowest),
+                                           static_cast<std::int32_t>(highest)};
+            builder.check_use({OpKind::relu, in.dtype, DType::none, in.dtype}, named);
+            return builder.push(OpKind::relu, {x},
+                                builder.tensor(in.dtype, in.shape, builder.keep(grid), named, in.layout),
+                                builder.keep_params(codes), named);
+        };
+        const float below = arith::fmul(input.scale(), static_cast<float>((std::abs)(slope_)));
+        const std::int32_t above = part(".above", input.scale(), zero_point, input.quant_max);
+        if (below < least_scale) return l.set_elements(node, add_on_grid(builder, above, l.qparams(node), {}, layer));
+        const std::int32_t rest = part(".below", below, input.quant_min, zero_point);
+        l.set_elements(node, add_sum(builder, slope_ < 0.0 ? OpKind::sub : OpKind::add, above, rest, l.qparams(node),
+                                     l.output_codes(node), layer));
+    }
+
+private:
+    static constexpr float least_scale = 0x1p-100f;  // below, no slope shows in a code
+    double slope_;
+};
+
 namespace operators {
 
 /// A module names its function; for a function, its name does, and gelu's argument.
@@ -162,6 +204,21 @@ INTQ_INLINE TableFunction function_of(const graph::Node& node, const nn::Module*
     return arith::OperatorUse{}.function;
 }
 
+/// Also where its int16 codes have no table.
+INTQ_INLINE void check_leaky_relu(const StepRequest& request) {
+    const TabledFunction function = tabled_function(request);
+    nn::float_operators::check_parameter(function.function, function.parameter);
+    if (request.inputs.at(0)->qparams.dtype == DType::int8) check_look_up(request);
+}
+
+INTQ_INLINE StepPtr make_leaky_relu(const StepRequest& request) {
+    check_leaky_relu(request);
+    const TabledFunction function = tabled_function(request);
+    if (request.inputs.at(0)->qparams.dtype == DType::int16)
+        return make_as<Step, LeakyReluStep>(request.call, function.parameter);
+    return make_as<Step, LookUpTableStep>(request.call, function);
+}
+
 INTQ_INLINE StepPtr make_look_up(const StepRequest& request) {
     check_look_up(request);
     return make_as<Step, LookUpTableStep>(request.call, tabled_function(request));
@@ -185,8 +242,8 @@ inline constexpr QuantizedOperator unary{.name = "unary",
 inline constexpr QuantizedOperator leaky_relu{.name = "leaky_relu",
                                               .role = Role::own_output,
                                               .kind = OpKind::lookup_table,
-                                              .make_step = &make_look_up,
-                                              .check = &check_look_up,
+                                              .make_step = &make_leaky_relu,
+                                              .check = &check_leaky_relu,
                                               .takes_clip = true,
                                               .channel_factors = ChannelFactors::anywhere};
 
