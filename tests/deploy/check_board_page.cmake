@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 #
-# Runs the commands of docs/to_a_microcontroller.md word for word, from a float ONNX file to firmware in the emulator.
+# Runs the commands of a page in docs/ word for word, to firmware in the emulator.
 #
-#   cmake -D INTQ=<program> -D SOURCE=<repository> -D WORK=<scratch> [-D REPLACE=<text> -D BY=<text>]
-#         -P check_board_page.cmake
-# REPLACE plants a fault in the page.
+#   cmake -D PAGE=<name> -D PROGRAM=<program> [-D AT=<path>] -D BLOCKS=<number> -D IMAGES=<number> -D SOURCE=<repository>
+#         -D WORK=<scratch> [-D REPLACE=<text> -D BY=<text>] -P check_board_page.cmake
+# The commands find the program by its name, or at a path in the folder of the library. The page has as many blocks of
+# commands at least, and as many images that pass their self test. Where it quotes what they take of RAM, they must say
+# so. REPLACE plants a fault in the page.
 
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/../structure/page_blocks.cmake")
@@ -15,7 +17,12 @@ file(MAKE_DIRECTORY "${WORK}")
 foreach(folder IN ITEMS examples include)
     file(CREATE_LINK "${SOURCE}/${folder}" "${WORK}/${folder}" SYMBOLIC)
 endforeach()
-file(READ "${SOURCE}/docs/to_a_microcontroller.md" text)
+if(AT)
+    cmake_path(GET AT PARENT_PATH folder)
+    file(MAKE_DIRECTORY "${WORK}/${folder}")
+    file(CREATE_LINK "${PROGRAM}" "${WORK}/${AT}" SYMBOLIC)
+endif()
+file(READ "${SOURCE}/docs/${PAGE}" text)
 if(REPLACE)
     string(FIND "${text}" "${REPLACE}" at)
     if(at EQUAL -1)
@@ -23,6 +30,8 @@ if(REPLACE)
     endif()
     string(REPLACE "${REPLACE}" "${BY}" text "${text}")
 endif()
+
+string(REGEX MATCHALL "\n(arena|image and logits): [0-9]+ bytes" quoted "${text}")
 
 # One shell runs all blocks; behind each it notes the time, and whether it was a compiler's.
 set(script "set -eu\nspent=0\n")
@@ -38,12 +47,12 @@ while(TRUE)
         string(APPEND script "spent=$((spent + $(date +%s) - start))\n")
     endif()
 endwhile()
-if(blocks LESS 7)
+if(blocks LESS BLOCKS)
     message(FATAL_ERROR "the page has ${blocks} blocks of commands")
 endif()
 string(APPEND script "echo \"seconds: $spent\"\n")
 file(WRITE "${WORK}/commands.sh" "${script}")
-cmake_path(GET INTQ PARENT_PATH folder)
+cmake_path(GET PROGRAM PARENT_PATH folder)
 execute_process(
     COMMAND "${CMAKE_COMMAND}" -E env "PATH=${folder}:$ENV{PATH}" sh commands.sh WORKING_DIRECTORY "${WORK}"
     RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -52,11 +61,17 @@ if(NOT status EQUAL 0)
 endif()
 string(REGEX MATCHALL "self test passed" passed "${output}")
 list(LENGTH passed passed)
-if(NOT passed EQUAL 3)
-    message(FATAL_ERROR "${passed} of 3 images pass their self test:\n${output}")
+if(NOT passed EQUAL IMAGES)
+    message(FATAL_ERROR "${passed} of ${IMAGES} images pass their self test:\n${output}")
 endif()
+foreach(line IN LISTS quoted)
+    string(FIND "${output}" "${line}" at)
+    if(at EQUAL -1)
+        message(FATAL_ERROR "no image prints what the page quotes:${line}\n${output}")
+    endif()
+endforeach()
 string(REGEX MATCH "seconds: ([0-9]+)" match "${output}")
 if(CMAKE_MATCH_1 GREATER most_seconds)
     message(FATAL_ERROR "${CMAKE_MATCH_1} s beside compiling, at most ${most_seconds}")
 endif()
-message("${blocks} blocks, 3 images pass their self test, ${CMAKE_MATCH_1} s beside compiling")
+message("${blocks} blocks, ${IMAGES} images pass their self test, ${CMAKE_MATCH_1} s beside compiling")
