@@ -462,6 +462,35 @@ TEST_CASE("Attention multiplies queries, keys and values where linear layers lef
     CHECK(programs == 6);
 }
 
+TEST_CASE("Tokens are joined where linear layers left them, a class token in front and features beside features") {
+    const auto model = stubbed({{"embed", test::make_linear(6, 8, 2)},
+                                {"other", test::make_linear(6, 4, 3)},
+                                {"out", test::make_linear(12, 5, 4)}},
+                               [](test::LambdaModel& m, nn::Arguments a) {
+                                   const nn::Value token = nn::expand(m.tensor("token"), {nn::size(a[0], 0), -1, -1});
+                                   const nn::Value both = nn::cat({m.call("embed", a[0]), m.call("other", a[0])}, 2);
+                                   return m.call("out", nn::cat({token, nn::cat({both, nn::relu(both)}, 1)}, 1));
+                               });
+    model->add_parameter("token", test::random_tensor(Shape(1, 1, 12), 5));
+    const intq::Tensor x = test::random_tensor(Shape(4, 7, 6), 9);
+    CHECK(compare_with_reference(*model, x, DType::int16, 60.0) > 4);
+    for_each_target([&](const kernels::KernelTable& table) {
+        INFO(table.policy().name);
+        const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), table.policy());
+        calibrate(*prepared, x, 2);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        ExactSimulation simulation(*prepared, table, 4);
+        const LoweredModel lowered = lower(quantized, table, 3);
+        CHECK(test::largest_difference(simulation.run(std::span(&x, 1))[0], lowered.run(x)) == 0.0);
+        CHECK(sqnr((*make_reference(quantized))(x).tensor(), lowered.run(x)) > 25.0);
+        std::map<OpKind, int> kinds;
+        for (const auto& instruction : lowered.program().program().instructions) ++kinds[instruction.op];
+        CHECK(kinds[OpKind::cat] == 3);
+        CHECK(kinds[OpKind::layout_change] == 1);  // of the input
+        CHECK(kinds[OpKind::reshape] == 0);
+    });
+}
+
 namespace {
 
 /// Programs that for_each_program() makes at least: of all backends, of which there are three or more unless sanitizers

@@ -145,12 +145,14 @@ inline int cat_axis(const OperatorCall& call) noexcept {
     return is_alone ? 0 : axis;
 }
 
-/// Codes from one step of an axis to the next, for each sample: images are channels last.
-inline index_t codes_along(const Shape& shape, int axis) noexcept {
+/// How many codes lie together of all steps of an axis, with the axes that lie within it in the order of the tensor.
+inline index_t codes_along(const ArenaTensor& tensor, int axis) noexcept {
+    const Shape& shape = tensor.shape;
+    const bool by_rows = tensor.layout == Layout::row_major;
     index_t codes = shape[axis];
-    if (axis == 1) return codes;
+    if (axis == 1 && !by_rows) return codes;
     for (int inner = axis + 1; inner < shape.rank; ++inner) codes *= shape[inner];
-    return codes * shape[1];
+    return by_rows ? codes : codes * shape[1];
 }
 
 inline Status check_cat(const OperatorCall& call) noexcept {
@@ -191,10 +193,10 @@ inline void run_requantize(const OperatorCall& call) INTQ_NOEXCEPT {
 
 inline void run_cat(const OperatorCall& call) INTQ_NOEXCEPT {
     const int axis = cat_axis(call);
-    const index_t stride = codes_along(call.y().shape, axis);
+    const index_t stride = codes_along(call.y(), axis);
     index_t at = 0;
     for (index_t i = 0; i < call.operand_count(); ++i) {
-        const index_t columns = codes_along(call.x(i).shape, axis);
+        const index_t columns = codes_along(call.x(i), axis);
         requantize_operand(call, i, columns, stride, at);
         at += columns;
     }
@@ -265,6 +267,7 @@ inline constexpr ProgramOperator requantize_operator{.op = OpKind::requantize,
 inline constexpr ProgramOperator cat_operator{.op = OpKind::cat,
                                               .takes_more = true,
                                               .has_params_by_operand = true,
+                                              .takes_rows = true,
                                               .codes = CodesFollow::ends,
                                               .channels = ChannelsFollow::joined,
                                               .check = &check_cat,

@@ -387,7 +387,8 @@ INTQ_INLINE std::int32_t add_cat(program::ProgramBuilder& builder, const std::ve
             out, layer));
     }
     const auto* const kept = builder.keep_params(std::move(params));
-    return builder.push(OpKind::cat, inputs, builder.tensor(output.dtype, shape, out, layer),
+    return builder.push(OpKind::cat, inputs,
+                        builder.tensor(output.dtype, shape, out, layer, builder.at(inputs[0]).layout),
                         {kept->data(), static_cast<index_t>(kept->size())}, layer);
 }
 
@@ -398,13 +399,13 @@ INTQ_INLINE void CatStep::lower(Lowering& l, const QuantizedNode& node) const {
     const OwnedQParams& output = l.qparams(node);
     std::vector<std::int32_t> parts;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        const std::int32_t part = l.input(node, i);
+        const std::int32_t part = l.elements(node, i);
         const bool by_table = has_onnx_table(l.builder().target(), l.builder().at(part).dtype, output.dtype);
         parts.push_back(by_table ? add_on_grid(l.builder(), part, output, {},
                                                {layer.name + ".part_" + std::to_string(i), layer.type})
                                  : part);
     }
-    l.set(node, add_cat(l.builder(), parts, axis_, output, layer));
+    l.set_elements(node, add_cat(l.builder(), parts, axis_, output, layer));
 }
 
 INTQ_INLINE FlattenStep::FlattenStep(FloatCall call, int start_axis, int end_axis)

@@ -84,8 +84,8 @@ public:
     /// Whether the codes of a tensor of the model lie by rows, so far only there: as its own tensor, or as a view that
     /// is a copy by rows, or whose source lies by rows.
     bool lies_by_rows(int index) const;
-    /// The program's tensor for input i of a node that computes each element from those at its place: by rows where
-    /// that moves no input, or only views, which are moved anyway. Constants lie as the others.
+    /// The program's tensor for input i of a node that computes each element from those at its place, or joins its
+    /// inputs: by rows where that moves no input, or only views, which are moved anyway. Constants lie as the others.
     std::int32_t elements(const QuantizedNode& node, std::size_t i = 0);
     /// Sets the tensor of the program that is a node's output, in the layout that it has.
     void set_elements(const QuantizedNode& node, std::int32_t tensor);
