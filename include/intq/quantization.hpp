@@ -30,6 +30,7 @@
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
+#include "intq/quantization/prepare/transformer_mapping.hpp"
 
 // Calibrate.
 #include "intq/quantization/prepare/calibrate.hpp"

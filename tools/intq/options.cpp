@@ -34,6 +34,11 @@ void QuantizeOptions::add_to(CLI::App& command) {
     for (const NamedObserver& row : observer_table().rows()) observers += (observers.empty() ? "" : ", ") + row.name;
     command.add_option("--observer", observer, "how a range is chosen: " + observers + "; default: min_max")
         ->option_text("NAME");
+    command
+        .add_option("--preset", preset,
+                    "transformer: residual adds, norms and what they pass on in int16, all else in int8")
+        ->check(CLI::IsMember({"transformer"}))
+        ->option_text("NAME");
     command.add_option("--int16", int16, "layers whose outputs are int16, by name")->option_text("LAYER...");
     auto* list = command
                      .add_option("--sensitive-ops", sensitive_operators,
@@ -78,8 +83,8 @@ void QuantizeOptions::add_to(CLI::App& command) {
         ->needs(rounds)
         ->option_text("COUNT");
     group_options(command, "Quantization",
-                  {"--target", "--dtype", "--scheme", "--observer", "--int16", "--sensitive-ops", "--top-k", "--costs",
-                   "--max-seconds", "--max-loss", "--float", "--equalize", "--bias-correction", "--adaround",
+                  {"--target", "--dtype", "--scheme", "--observer", "--preset", "--int16", "--sensitive-ops", "--top-k",
+                   "--costs", "--max-seconds", "--max-loss", "--float", "--equalize", "--bias-correction", "--adaround",
                    "--adaround-iterations"});
 }
 
@@ -88,6 +93,7 @@ void QuantizeOptions::set_uniform(const std::string& type) {
     sensitive_operators.clear();
     costs.clear();
     int16.clear();
+    preset.clear();
     adaround = correct_bias = false;
 }
 
@@ -103,6 +109,13 @@ QConfig QuantizeOptions::qconfig(const std::string& type) const {
     // A moving average would forget all but the first of few batches.
     qconfig.output->options.observer = observer_table().at(observer.empty() ? "min_max" : observer).per_tensor;
     return qconfig;
+}
+
+std::vector<StreamLayer> QuantizeOptions::apply_preset(const nn::Module& model) {
+    if (preset.empty()) return {};
+    std::vector<StreamLayer> layers = residual_stream(model, table().policy());
+    for (const StreamLayer& layer : layers) int16.push_back(layer.name);
+    return layers;
 }
 
 QConfigMapping QuantizeOptions::mapping() const {
@@ -150,14 +163,16 @@ Calibrated calibrated(const graph::GraphModule& fused, const Samples& calibratio
 }  // namespace
 
 std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Samples& calibration,
-                                       const QuantizeOptions& options, PrepareNotes* notes) {
+                                       const QuantizeOptions& given, PrepareNotes* notes) {
+    QuantizeOptions options = given;
+    PrepareNotes found;
+    found.stream = options.apply_preset(model);
     const arith::PolicyRecord& policy = options.table().policy();
     const auto fused = fuse_fx(model, {.fused_add = policy.fused_add});
     auto [prepared, report] = calibrated(*fused, calibration, options);
     // Small enough batches that some are left to judge.
     const BatchSource samples =
         batches_of(calibration, std::clamp<index_t>((calibration.front().extent(0) + 3) / 4, 1, batch_size));
-    PrepareNotes found;
     const auto keep = [&](const char* name, const improve::BetterOf& choice) {
         found.improvements.push_back({name, to_string(choice)});
     };

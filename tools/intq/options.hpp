@@ -76,7 +76,7 @@ struct DataOptions {
 
 /// How a model is quantized.
 struct QuantizeOptions {
-    std::string target = "fp32", dtype = "int8", scheme, observer, sensitive_operators;
+    std::string target = "fp32", dtype = "int8", scheme, observer, preset, sensitive_operators;
     std::string costs;
     std::optional<double> most_seconds, most_loss;
     std::vector<std::string> int16, in_float;
@@ -89,6 +89,10 @@ struct QuantizeOptions {
     const intq::kernels::KernelTable& table(const std::string& backend = {}) const;
     /// @param type  "int8" or "int16"
     intq::quantization::QConfig qconfig(const std::string& type) const;
+    /// Adds the layers of the preset to those in int16.
+    /// @param model  before it is fused
+    /// @return them; none without a preset
+    std::vector<intq::quantization::StreamLayer> apply_preset(const intq::nn::Module& model);
     intq::quantization::QConfigMapping mapping() const;
 };
 
@@ -234,6 +238,7 @@ struct Improvement {
 /// What prepare() has to say of its model.
 struct PrepareNotes {
     std::vector<Improvement> improvements;
+    std::vector<intq::quantization::StreamLayer> stream;  // that the preset keeps in int16
     intq::quantization::CalibrationReport calibration;
 };
 

@@ -3,6 +3,7 @@
 // A result as lines for people, or as one JSON object.
 #include <charconv>
 #include <cstdio>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -105,6 +106,14 @@ void Report::table(const std::string& name, const Columns& columns, const std::v
 }
 
 void Report::improvements(const PrepareNotes& notes) {
+    if (!notes.stream.empty()) {
+        std::map<std::string, int> counts;
+        for (const quantization::StreamLayer& layer : notes.stream) ++counts[layer.reason];
+        std::string list;
+        for (const auto& [reason, count] : counts)
+            list += (list.empty() ? "" : ", ") + std::to_string(count) + " of " + in_quotes(reason);
+        text("in int16 by the preset", std::to_string(notes.stream.size()) + " layers: " + list);
+    }
     for (const Improvement& improvement : notes.improvements) text(improvement.name, improvement.choice);
 }
 
