@@ -330,8 +330,6 @@ TEST_CASE("What no converted model could run is refused by prepare or by the fir
     const Refused all[] = {
         {"bayes", int16, false, std::make_shared<nn::Softmax>(1), call,
          "prepare: op (Softmax): ", "the rows of bayes for softmax", true},
-        {"bayes", int16, false, std::make_shared<nn::LeakyReLU>(), call, "prepare: op (LeakyReLU): ", "too coarse",
-         true},
         {"bernoulli2", int16, false, std::make_shared<nn::ReLU>(), call,
          "prepare: quant (QuantStub): ", "the rows of bernoulli2 for quantize", true},
         {"bayes", int8, false, std::make_shared<nn::AvgPool2d>(padded, PoolDivisor::valid_cells), call,

@@ -62,6 +62,7 @@ struct ObserverOptions {
     /// Of the softmax that reads the values; prepare sets it. Per tensor, masks are observed as by scores_in_reach()
     /// (internal/scores.hpp).
     std::optional<int> softmax_axis{};
+    float headroom = 1.0f;  // the range of the qparams is the observed one times this; prepare sets it for outputs
 
     Compatibility compatibility = Compatibility::horizon;
     bool is_sync_quantize = false;  // qparams from the data of all processes, through:
@@ -352,8 +353,11 @@ INTQ_INLINE OwnedQParams Observer::calculate_qparams() const {
     result.scales.resize(found.lowest.size());
     std::vector<std::int32_t> zero_points(found.lowest.size());
     for (std::size_t c = 0; c < found.lowest.size(); ++c) {
-        const auto pair =
-            value_or_throw(arith::qparams_from_range(found.lowest[c], found.highest[c], options_.rule()), type_name());
+        const float low = found.lowest[c] * options_.headroom, high = found.highest[c] * options_.headroom;
+        const bool has_room = std::isfinite(low) && std::isfinite(high);
+        const auto pair = value_or_throw(arith::qparams_from_range(has_room ? low : found.lowest[c],
+                                                                   has_room ? high : found.highest[c], options_.rule()),
+                                         type_name());
         result.scales[c] = pair.scale;
         zero_points[c] = pair.zero_point;
     }

@@ -645,6 +645,9 @@ private:
     std::shared_ptr<FakeQuantize> make_quantizer(const graph::Node& node, const QuantizerConfig& config) const {
         QuantizerConfig own = config;
         if (!is_torch()) own.options.observer_options.softmax_axis = operators_.axis_of_scores(node);
+        // int16 codes that are the output: other data may reach further, and a bit of 16 is not missed.
+        const bool is_output = options_.high_precision_output && !is_torch() && leads_to_dequant_only(node);
+        if (is_output && config.dtype() == DType::int16) own.options.observer_options.headroom = 2.0f;
         return make_activation_quantizer(where(node), own, target_, options_.compatibility);
     }
 
