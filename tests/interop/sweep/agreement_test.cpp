@@ -115,6 +115,17 @@ TEST_CASE("Every node that the import refuses is named, and operators of constan
     CHECK(onnx::find_refused_nodes(onnx::parse_model(test::model(parts).bytes(), "model")).empty());
 }
 
+TEST_CASE("A norm in parts of a value that is refused is not refused for its own") {
+    auto parts = parts_of({node("Foo", {"x"}, {"e"}, {}, "/b/foo"), node("Mul", {"e", "e"}, {"s"}),
+                           node("ReduceMean", {"s"}, {"m"}, {test::attribute("axes", std::vector<std::int64_t>{-1})}),
+                           node("Add", {"m", "eps"}, {"a"}), node("Sqrt", {"a"}, {"r"}), node("Div", {"e", "r"}, {"n"}),
+                           node("Mul", {"n", "w8"}, {"y"}, {}, "/c/norm")});
+    parts.initializers = {test::tensor("eps", {}, {1e-5f}), test::filled("w8", {8}, 2.0f)};
+    const auto refused = onnx::find_refused_nodes(onnx::parse_model(test::model(parts).bytes(), "model"));
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].layer == "b.foo");
+}
+
 TEST_CASE("What only scales decide is named with the scales that are taken") {
     const auto report = report_of(parts_of({node("Relu", {"c"}, {"y"}, {}, "/a/relu")}), "bayes");
     CHECK(report.lowers());

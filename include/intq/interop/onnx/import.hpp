@@ -124,7 +124,8 @@ public:
         std::set<std::string_view> lost;  // outputs of refused nodes, and values made of them
         for (const Node& node : graph_.nodes) {
             if (live_.count(&node) == 0) continue;
-            const bool reads_lost = std::any_of(node.inputs.begin(), node.inputs.end(),
+            const std::vector<std::string>& inputs = read_form(node).inputs;
+            const bool reads_lost = std::any_of(inputs.begin(), inputs.end(),
                                                 [&](const std::string& name) { return lost.count(name) != 0; });
             try {
                 reads_lost ? static_cast<void>(find_row(node)) : add_node(node);
