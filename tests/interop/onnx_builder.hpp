@@ -131,6 +131,7 @@ struct ModelParts {
     std::vector<Message> inputs{value_info("x", {-1, 4, 6, 6})};
     std::vector<Message> outputs{value_info("y")};
     std::int64_t opset = 17;
+    std::vector<Message> values{};  // what the file says of values between nodes
 };
 
 inline Message graph(const ModelParts& parts) {
@@ -139,6 +140,7 @@ inline Message graph(const ModelParts& parts) {
     for (const Message& item : parts.initializers) result.message(5, item);
     for (const Message& item : parts.inputs) result.message(11, item);
     for (const Message& item : parts.outputs) result.message(12, item);
+    for (const Message& item : parts.values) result.message(13, item);
     return result;
 }
 

@@ -371,9 +371,8 @@ TEST_CASE("A layer norm or RMS norm in parts is one, and what is not stays in pa
     CHECK(found(whole) == Found{"Add LayerNormalization of 3", "Mul LayerNormalization of 2"});
     const std::string graph = graph::to_string(test::import(whole)->graph());
     CHECK_THAT(graph, Contains("layernormalization_9") && !Contains("sqrt") && !Contains("mean"));
-    // Another power, axes counted from the front, a weight of fewer axes, two different means: no norm.
+    // Another power, a weight of fewer axes, two different means: no norm.
     CHECK(found(layer_norm({-1}, 3.0f, {6})).empty());
-    CHECK(found(layer_norm({3}, 2.0f, {6})).empty());
     CHECK(found(layer_norm({-2}, 2.0f, {6})).empty());
     CHECK(found(layer_norm({-1, -1}, 2.0f, {6})).empty());
     CHECK(found(layer_norm({-2, -1}, 2.0f, {6})).empty());
@@ -403,6 +402,40 @@ TEST_CASE("A layer norm or RMS norm in parts is one, and what is not stays in pa
     whole = layer_norm({-1}, 2.0f, {6});
     whole.outputs.push_back(test::value_info("r"));
     CHECK_THAT(graph::to_string(test::import(whole)->graph()), Contains("layernormalization_9") && Contains("sqrt"));
+}
+
+TEST_CASE("A norm in parts may count its axes from the front, where the file says the rank") {
+    const auto rms_norm = [](const Ints& axes, std::vector<Message> values) {
+        const Message numbers = attribute("axes", axes);
+        return test::ModelParts{.nodes = {node("Relu", {"x"}, {"v"}), node("Mul", {"v", "v"}, {"s"}),
+                                          node("ReduceMean", {"s"}, {"m"}, {numbers}), node("Add", {"m", "eps"}, {"a"}),
+                                          node("Sqrt", {"a"}, {"r"}), node("Reciprocal", {"r"}, {"i"}),
+                                          node("Mul", {"v", "i"}, {"n"}), node("Mul", {"n", "w"}, {"y"}, {}, "norm")},
+                                .initializers = {tensor("eps", {}, {0.5f}), tensor("w", {6}, {1, 2, 3, 4, 5, 6})},
+                                .inputs = {test::value_info("x", {-1, 4, 6})},
+                                .values = std::move(values)};
+    };
+    const auto text = [](const test::ModelParts& parts) { return graph::to_string(test::import(parts)->graph()); };
+    const Message rank_3 = test::value_info("v", {-1, 4, 6}), unknown = test::value_info("v");
+    const auto expected = test::import(rms_norm({-1}, {}));
+    intq::Tensor x = intq::Tensor::zeros(Shape(2, 4, 6));
+    for (std::size_t i = 0; i < 48; ++i) x.flat<float>()[i] = static_cast<float>(i * 7 % 11) - 2.0f;
+    const auto same = [&](const test::ModelParts& parts) {
+        const intq::Tensor a = (*expected)(x).tensor(), b = (*test::import(parts))(x).tensor();
+        return std::equal(a.flat<float>().begin(), a.flat<float>().end(), b.flat<float>().begin());
+    };
+    CHECK_THAT(text(rms_norm({2}, {rank_3})), Contains("target=norm") && !Contains("sqrt"));
+    CHECK(same(rms_norm({2}, {rank_3})));
+    CHECK(same(rms_norm({2}, {test::value_info("s", {-1, -1, -1})})));
+    // Without a rank, or over other axes, it stays in parts.
+    CHECK_THAT(text(rms_norm({2}, {})), Contains("sqrt"));
+    CHECK_THAT(text(rms_norm({2}, {unknown})), Contains("sqrt"));
+    CHECK_THAT(text(rms_norm({1}, {rank_3})), Contains("sqrt"));
+    CHECK_THAT(text(rms_norm({0, 1, -3}, {test::value_info("v", {-1, 4})})), Contains("sqrt"));
+    CHECK_THAT(text(rms_norm({-1}, {test::value_info("v", {-1, 4})})), !Contains("sqrt"));
+    // A rank that is wrong is found where the shape is known.
+    CHECK_THAT(refusal(rms_norm({1}, {test::value_info("v", {-1, 4})})),
+               Contains("(Mul \"norm\")") && Contains("expected the axes from 1 on of (?, 4, 6)"));
 }
 
 TEST_CASE("A Range of floats or of 32-bit integers is folded, or refused with its numbers") {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <variant>
@@ -74,6 +75,7 @@ struct Graph {
     std::vector<Node> nodes;
     std::vector<FileTensor> initializers;
     std::vector<ValueInfo> inputs, outputs;
+    std::map<std::string, std::size_t> ranks{};  // of values between nodes, where the file says them; a hint
 };
 
 /// A domain other than the default one, and its version.

@@ -153,6 +153,9 @@ private:
                 case 12:
                     graph.outputs.push_back(read_value_info(fields.message("ValueInfoProto")));
                     break;
+                case 13:
+                    read_rank(fields.message("ValueInfoProto"), graph);
+                    break;
                 case 15:
                     throw Error("sparse initializers are not supported");
                 default:
@@ -192,6 +195,7 @@ private:
     Attribute read_attribute(ProtobufReader fields);
     FileTensor read_tensor(ProtobufReader fields);
     ValueInfo read_value_info(ProtobufReader fields);
+    void read_rank(ProtobufReader fields, Graph& graph);
     void read_tensor_type(ProtobufReader fields, ValueInfo& info);
 
     ExternalData external_;
@@ -275,6 +279,28 @@ INTQ_INLINE ValueInfo ModelReader::read_value_info(ProtobufReader fields) {
             if (type.number() == 1) read_tensor_type(type.message("TypeProto.Tensor"), info);
     }
     return info;
+}
+
+/// Of a value that a node makes. Nothing of it is refused, because nothing depends on it but what is looked for.
+INTQ_INLINE void ModelReader::read_rank(ProtobufReader fields, Graph& graph) {
+    count_item();
+    std::string name;
+    std::size_t axes = 0;
+    bool has_shape = false;
+    while (fields.next()) {
+        if (fields.number() == 1) name = read_name(fields);
+        if (fields.number() != 2) continue;
+        for (ProtobufReader type = fields.message("TypeProto"); type.next();) {
+            if (type.number() != 1) continue;
+            for (ProtobufReader tensor = type.message("TypeProto.Tensor"); tensor.next();) {
+                if (tensor.number() != 2) continue;
+                has_shape = true;
+                for (ProtobufReader shape = tensor.message("TensorShapeProto"); shape.next();)
+                    if (shape.number() == 1) ++axes;
+            }
+        }
+    }
+    if (has_shape && !name.empty()) graph.ranks.emplace(std::move(name), axes);
 }
 
 INTQ_INLINE void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo& info) {

@@ -18,9 +18,11 @@ inline namespace INTQ_HOSTED_ABI {
 ///     (x - ReduceMean(x)) / Sqrt(ReduceMean((x - ReduceMean(x))²) + eps) · weight + bias
 ///     x / Sqrt(ReduceMean(x²) + eps) · weight
 ///
-/// The means are over the last axes, which are counted from the end, and are kept; weight and bias are constants with
-/// the extents of those axes, none of which is 1. Operands may be exchanged. A square is a Pow by 2 or a product, a
-/// quotient may be the product with the Reciprocal or with the quotient of 1. Without a weight it is none.
+/// The means are over the last axes, and are kept. Axes that are counted from the front are the last ones if the file
+/// says so of the rank; the norm's axis is then counted from the front as well, so that a wrong rank is refused where
+/// the shape is known. Weight and bias are constants with the extents of those axes, none of which is 1. Operands may
+/// be exchanged. A square is a Pow by 2 or a product, a quotient may be the product with the Reciprocal or with the
+/// quotient of 1. Without a weight it is none.
 std::map<const Node*, Node> norms_by_parts(const Graph& graph);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -49,7 +51,9 @@ namespace detail {
 /// Reads the nodes once, in their order.
 class NormSearch {
 public:
-    explicit NormSearch(const Graph& graph) : constants_(graph) {
+    explicit NormSearch(const Graph& graph) : graph_(graph), constants_(graph) {
+        for (const ValueInfo& input : graph.inputs)
+            if (input.has_shape) ranks_.emplace(input.name, input.shape.size());
         for (const Node& node : graph.nodes)
             if (is_of_onnx(node) && node.outputs.size() == 1 && !constants_.add(node)) add(node);
     }
@@ -61,6 +65,7 @@ private:
     struct Part {
         std::string x;
         std::size_t axes = 0;
+        std::int64_t first = 0;  // of the axes: from the front, or below 0
         bool is_centered = false;
         double epsilon = 0;
         std::string weight{};
@@ -93,37 +98,59 @@ private:
         if (const Part* const part = find(from, node.inputs[0])) to[node.outputs[0]] = *part;
     }
 
-    /// How many of the last axes a ReduceMean that keeps its axes is over; 0 for another one.
-    std::size_t last_axes(const Node& node) const {
-        if (integers_of_attribute(node, "keepdims") == std::vector<std::int64_t>{0}) return 0;
+    /// As the file says; 0 where it does not.
+    std::int64_t known_rank(const std::string& value) const {
+        for (const auto* ranks : {&ranks_, &graph_.ranks})
+            if (const auto found = ranks->find(value); found != ranks->end())
+                return static_cast<std::int64_t>(found->second);
+        return 0;
+    }
+    /// The same, also of the value that is squared, and of the value whose mean was subtracted.
+    std::int64_t rank_of(const std::string& value) const {
+        const auto square = squares_.find(value);
+        const std::string& of_square = square == squares_.end() ? value : square->second;
+        const Part* const difference = find(differences_, of_square);
+        return (std::max)({known_rank(value), known_rank(of_square), difference ? known_rank(difference->x) : 0});
+    }
+
+    /// The last axes that a ReduceMean which keeps its axes is over; none for another one.
+    std::optional<Part> last_axes(const Node& node) const {
+        if (integers_of_attribute(node, "keepdims") == std::vector<std::int64_t>{0}) return std::nullopt;
         const std::vector<std::int64_t> axes =
             constants_.integers(node, 1, "axes").value_or(std::vector<std::int64_t>());
         const auto count = static_cast<std::int64_t>(axes.size());
+        const bool from_front = std::any_of(axes.begin(), axes.end(), [](std::int64_t axis) { return axis >= 0; });
+        const std::int64_t rank = from_front ? rank_of(node.inputs[0]) : 0;
+        if (axes.empty() || (from_front && rank < count)) return std::nullopt;
         std::vector<bool> is_there(axes.size());
         for (const std::int64_t axis : axes) {
-            if (axis >= 0 || axis < -count || is_there[static_cast<std::size_t>(axis + count)]) return 0;
-            is_there[static_cast<std::size_t>(axis + count)] = true;
+            if (axis >= 0 && axis >= rank) return std::nullopt;
+            const std::int64_t from_end = axis < 0 ? axis : axis - rank;
+            if (from_end < -count || is_there[static_cast<std::size_t>(from_end + count)]) return std::nullopt;
+            is_there[static_cast<std::size_t>(from_end + count)] = true;
         }
-        return axes.size();
+        return Part{.x = node.inputs[0], .axes = axes.size(), .first = rank - count};
     }
 
     void add_mean(const Node& node) {
-        const std::size_t axes = node.inputs.empty() ? 0 : last_axes(node);
-        if (axes == 0) return;
-        means_[node.outputs[0]] = {.x = node.inputs[0], .axes = axes};
+        const std::optional<Part> mean = node.inputs.empty() ? std::nullopt : last_axes(node);
+        if (!mean) return;
+        means_[node.outputs[0]] = *mean;
         const auto square = squares_.find(node.inputs[0]);
         if (square == squares_.end()) return;
         const Part* const difference = find(differences_, square->second);
-        if (difference == nullptr)
-            variances_[node.outputs[0]] = {.x = square->second, .axes = axes};
-        else if (difference->axes == axes)
-            variances_[node.outputs[0]] = *difference;
+        if (difference != nullptr && difference->axes != mean->axes) return;
+        Part variance = difference == nullptr ? *mean : *difference;
+        if (difference == nullptr) variance.x = square->second;
+        variance.first = (std::max)(variance.first, mean->first);
+        variances_[node.outputs[0]] = std::move(variance);
     }
 
     void add_difference(const Node& node) {
         const Part* const mean = find(means_, node.inputs[1]);
         if (mean != nullptr && mean->x == node.inputs[0])
-            differences_[node.outputs[0]] = {.x = mean->x, .axes = mean->axes, .is_centered = true};
+            differences_[node.outputs[0]] = {
+                .x = mean->x, .axes = mean->axes, .first = mean->first, .is_centered = true};
     }
 
     /// The value over the root of its own square's mean.
@@ -188,14 +215,15 @@ private:
                   .domain = {},
                   .inputs = {part.x, part.weight},
                   .outputs = node.outputs,
-                  .attributes = {{"axis", -static_cast<std::int64_t>(part.axes)},
-                                 {"epsilon", static_cast<float>(part.epsilon)}},
+                  .attributes = {{"axis", part.first}, {"epsilon", static_cast<float>(part.epsilon)}},
                   .position = node.position};
         if (!bias.empty()) norm.inputs.push_back(bias);
         found_[&node] = std::move(norm);
     }
 
+    const Graph& graph_;
     ConstantsOf constants_;
+    std::map<std::string, std::size_t> ranks_;    // of the graph's inputs
     std::map<std::string, std::string> squares_;  // what is squared
     Parts means_, differences_;                   // of x, and x less it
     Parts variances_, shifted_, roots_, inverses_;
