@@ -130,7 +130,7 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "add", .modules = "FloatFunctional.add FloatFunctional.add_scalar", .functions = "add", .methods = "add",
      .onnx = "Add", .onnx_on_codes = "QLinearAdd", .tflite = "ADD"},
     {.name = "add_relu", .modules = "FloatFunctional.add_relu", .onnx = "Add", .has_integer_form = false},
-    {.name = "sub", .modules = "FloatFunctional.sub", .functions = "sub", .methods = "sub", .onnx = "Sub",
+    {.name = "sub", .modules = "FloatFunctional.sub", .functions = "sub", .methods = "sub", .onnx = "Sub Shrink",
      .tflite = "SUB"},
     {.name = "mul", .modules = "FloatFunctional.mul FloatFunctional.mul_scalar", .functions = "mul", .methods = "mul",
      .onnx = "Mul", .onnx_on_codes = "QLinearMul", .tflite = "MUL"},

@@ -25,8 +25,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// represent. interop/quantized_onnx/import_quantized.hpp makes a converted model of it.
 ///
 /// Modules are named after the nodes (/stem/conv becomes stem.conv), placeholders after the inputs. The operators are
-/// listed in operators.hpp. A Gelu or norm that is written in parts is read as one. Moves that take the samples from
-/// axis 0 and back, as PyTorch's default export writes attention, become moves that keep them there.
+/// listed in operators.hpp. A function of one element or norm that is written in parts is read as one. Moves that take
+/// the samples from axis 0 and back, as PyTorch's default export writes attention, become moves that keep them there.
 ///
 /// @return the model; its graph has one node for each ONNX node, except constants, a bias that a separate node added,
 ///         parts, and such moves
@@ -78,6 +78,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
+#    include "intq/interop/onnx/internal/nodes/functions_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/gelu_by_erf.hpp"
 #    include "intq/interop/onnx/internal/nodes/norm_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/samples_first.hpp"
@@ -144,6 +145,7 @@ private:
     void begin() {
         joined_ = gelus_by_erf(graph_);
         joined_.merge(norms_by_parts(graph_));
+        joined_.merge(functions_by_parts(graph_));
         add_initializers();
         add_inputs();
         count_uses();
@@ -218,7 +220,7 @@ private:
         return live;
     }
 
-    /// A node as it is read: the Gelu or norm that it ends, or itself.
+    /// A node as it is read: the function or norm that it ends, or itself.
     const Node& read_form(const Node& node) const {
         const auto joined = joined_.find(&node);
         return joined == joined_.end() ? node : joined->second;
@@ -226,9 +228,10 @@ private:
 
     /// How one that was written in parts is read, whatever the opset.
     static auto import_of_joined(const Node& node) {
-        return node.op_type == "Gelu"                 ? &operators::gelu
-               : node.op_type == "LayerNormalization" ? &operators::layer_normalization
-                                                      : &operators::rms_normalization;
+        if (node.op_type == "Softplus") return &operators::softplus_of_product;
+        return std::find_if(std::begin(onnx_operators), std::end(onnx_operators),
+                            [&](const OnnxOperator& row) { return node.op_type == row.op_type; })
+            ->import;
     }
 
     void add_node(const Node& in_file) {

@@ -106,6 +106,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Resize", 11, newest_opset, &operators::resize},
     {"Selu", 11, newest_opset, &operators::selu},
     {"Shape", 11, newest_opset, &operators::shape},
+    {"Shrink", 11, newest_opset, &operators::shrink},
     {"Sigmoid", 11, newest_opset, &operators::unary_module<TableFunction::sigmoid>},
     {"Slice", 11, newest_opset, &operators::slice},
     {"Softmax", 11, newest_opset, &operators::softmax},

@@ -48,6 +48,12 @@ void gelu(NodeImport& node);
 /// With the constants of PyTorch, the default.
 void selu(NodeImport& node);
 
+/// PyTorch's module, with the attribute beta that ONNX's operator does not have.
+void softplus_of_product(NodeImport& node);
+
+/// x - clamp(x, -lambd, lambd): PyTorch's Softshrink. Another bias than lambd is refused, because the function jumps.
+void shrink(NodeImport& node);
+
 /// x to the power of 2, 1/2, 1 or -1.
 void pow(NodeImport& node);
 
@@ -69,6 +75,7 @@ void pow(NodeImport& node);
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/operators/quantize.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/move.hpp"
@@ -171,6 +178,24 @@ INTQ_INLINE void selu(NodeImport& node) {
         throw Error("alpha is " + std::to_string(alpha) + " and gamma " + std::to_string(gamma) +
                     "; supported are the defaults, 1.67326319217681884765625 and 1.05070102214813232421875");
     unary_module<TableFunction::selu>(node);
+}
+
+INTQ_INLINE void softplus_of_product(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const auto beta = static_cast<double>(node.number("beta", 1.0f));
+    node.call_module(make_as<nn::Module, nn::Softplus>(beta), {node.value(0)}, node.dims(0));
+}
+
+INTQ_INLINE void shrink(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const float bias = node.number("bias", 0.0f), limit = node.number("lambd", 0.5f);
+    if (!(limit > 0.0f && std::isfinite(limit)) || bias != limit)
+        throw Error("bias is " + shortest_text(bias) + " and lambd " + shortest_text(limit) +
+                    "; supported is a bias that equals a positive lambd");
+    graph::Node& x = node.value(0);
+    const auto most = static_cast<double>(limit);
+    graph::Node& middle = node.make_function(nn::clamp_function, {x, -most, most});
+    node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {x, middle}, node.dims(0), "sub");
 }
 
 INTQ_INLINE void pow(NodeImport& node) {
