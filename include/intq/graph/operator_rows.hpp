@@ -191,7 +191,7 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "hardtanh", .modules = "Hardtanh", .functions = "hardtanh", .methods = "hardtanh", .onnx = "Clip",
      .suite_values = SuiteValues::as_input},
     {.name = "leaky_relu", .modules = "LeakyReLU", .functions = "leaky_relu", .methods = "leaky_relu",
-     .onnx = "LeakyRelu", .onnx_on_codes = "QLinearLeakyRelu", .tflite = "LEAKY_RELU",
+     .onnx = "LeakyRelu PRelu", .onnx_on_codes = "QLinearLeakyRelu", .tflite = "LEAKY_RELU",
      .suite_values = SuiteValues::as_input, .is_compared_eager = true},
     {.name = "elu", .modules = "ELU", .functions = "elu", .methods = "elu", .onnx = "Elu",
      .suite_values = SuiteValues::as_input, .is_compared_eager = true},

@@ -117,6 +117,40 @@ TEST_CASE("Functions of one element become PyTorch's modules, or functions where
                Contains("alpha is 0.200000 and beta 0.250000; supported are a positive alpha and the beta 1/2"));
 }
 
+TEST_CASE("PRelu with one slope is LeakyReLU, with several it is ReLU and a product") {
+    const std::vector<float> slopes{0.5f, -2.0f, 0.0f, 0.25f};
+    const auto check = [&](const OneNode& one, Shape shape, index_t behind, const char* types) {
+        CHECK(type_of(one) == types);
+        intq::Tensor x = intq::Tensor::zeros(shape);
+        for (std::size_t i = 0; i < x.flat<float>().size(); ++i) x.flat<float>()[i] = static_cast<float>(i % 7) - 3.0f;
+        const intq::Tensor y = (*one.import())(x).tensor();
+        for (std::size_t i = 0; i < x.flat<float>().size(); ++i) {
+            const float value = x.flat<float>()[i], slope = slopes[i / static_cast<std::size_t>(behind) % 4];
+            CHECK(y.flat<float>()[i] == (value > 0.0f ? value : slope * value));
+        }
+    };
+    const OneNode of_image{.op_type = "PRelu", .constants = {tensor("a", {4, 1, 1}, slopes)}};
+    check(of_image, Shape(2, 4, 6, 6), 36, "ReLUBatchNorm2dFloatFunctional");
+    check({.op_type = "PRelu", .constants = {tensor("a", {4}, slopes)}, .x_shape = {-1, 4}}, Shape(3, 4), 1,
+          "ReLUFloatFunctional");
+    check({.op_type = "PRelu", .constants = {tensor("a", {1, 4, 1}, slopes)}, .x_shape = {-1, 4, 3}}, Shape(1, 4, 3), 3,
+          "ReLUFloatFunctional");
+    CHECK(type_of({.op_type = "PRelu", .constants = {filled("a", {1, 4, 1, 1}, 0.1f)}}) == "LeakyReLU");
+    CHECK(type_of({.op_type = "PRelu", .constants = {filled("a", {1}, 0.1f)}, .x_shape = {}}) == "LeakyReLU");
+    CHECK_THAT(
+        refusal({.op_type = "PRelu", .constants = {tensor("a", {4}, slopes)}, .x_shape = {}}),
+        Contains("(PRelu \"n\")") && Contains("slopes of shape (4) are not those of a value of an unknown shape"));
+    CHECK_THAT(refusal({.op_type = "PRelu", .constants = {filled("a", {3, 1, 1})}}), Contains("cannot be broadcast"));
+    CHECK_THAT(refusal({.op_type = "PRelu", .constants = {filled("a", {1, 1, 1, 1, 1})}}),
+               Contains("are not those of a value of shape (?, 4, 6, 6)"));
+    CHECK_THAT(refusal({.op_type = "PRelu", .constants = {filled("a", {0})}}), Contains("slopes of shape (0)"));
+    CHECK_THAT(
+        refusal({.op_type = "PRelu", .constants = {tensor("a", {1}, {std::numeric_limits<float>::quiet_NaN()})}}),
+        Contains("holds a NaN"));
+    CHECK_THAT(refusal({.op_type = "PRelu", .constants = {filled("a", {1})}, .inputs = {"x", "x"}}),
+               Contains("expected a constant"));
+}
+
 TEST_CASE("Mul and Sub take two values, a number, or a tensor that becomes a buffer") {
     CHECK(text_of({.op_type = "Mul", .constants = {tensor("a", {}, {0.5f})}})
               .find("call_function[target=mul](args = (%x, 0.5))") != std::string::npos);

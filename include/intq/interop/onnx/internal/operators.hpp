@@ -18,6 +18,7 @@
 #include "intq/interop/onnx/internal/operators/move.hpp"
 #include "intq/interop/onnx/internal/operators/norm.hpp"
 #include "intq/interop/onnx/internal/operators/pool.hpp"
+#include "intq/interop/onnx/internal/operators/prelu.hpp"
 #include "intq/interop/onnx/internal/operators/quantize.hpp"
 #include "intq/interop/onnx/internal/operators/reduce.hpp"
 #include "intq/interop/onnx/internal/operators/reshape.hpp"
@@ -93,6 +94,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Or", 11, newest_opset, &operators::of_constants},
     {"Pad", 11, newest_opset, &operators::pad},
     {"Pow", 11, newest_opset, &operators::pow},
+    {"PRelu", 11, newest_opset, &operators::prelu},
     {"QuantizeLinear", 11, newest_opset, &operators::quantize_linear},
     {"QLinearAveragePool", 11, newest_opset, &operators::average_pool_of_values},  // of real numbers by now
     {"RMSNormalization", 23, newest_opset, &operators::rms_normalization},
