@@ -146,6 +146,39 @@ TEST_CASE("ELU, softsign and Softshrink in parts are one function") {
                Contains("bias is 0 and lambd 0.5; supported is a bias that equals a positive lambd"));
 }
 
+TEST_CASE("GELU's approximation with Tanh is one function, whatever the order of its factors") {
+    const auto gelu = [](double x) {
+        const double root = std::sqrt(2.0 / std::acos(-1.0));
+        return 0.5 * x * (1.0 + std::tanh(root * (x + 0.044715 * x * x * x)));
+    };
+    const std::vector<std::pair<const char*, float>> numbers{{"half", 0.5f},   {"three", 3.0f},         {"two", 2.0f},
+                                                             {"c", 0.044715f}, {"root", 0.7978845608f}, {"one", 1.0f}};
+    const std::vector<Message> end{node("Tanh", {"arg"}, {"t"}), node("Add", {"one", "t"}, {"u"}),
+                                   node("Mul", {"x", "half"}, {"hx"}), node("Mul", {"hx", "u"}, {"y"})};
+    const auto with_end = [&](std::vector<Message> nodes) {
+        nodes.insert(nodes.end(), end.begin(), end.end());
+        return Parts{std::move(nodes), numbers};
+    };
+    const Message sum = node("Add", {"x", "p"}, {"s"}), scaled = node("Mul", {"root", "s"}, {"arg"});
+    const Parts of_pow = with_end({node("Pow", {"x", "three"}, {"q"}), node("Mul", {"q", "c"}, {"p"}), sum, scaled});
+    check(of_pow, "GELU", gelu);
+    check(with_end({node("Mul", {"x", "c"}, {"cx"}), node("Mul", {"cx", "x"}, {"cxx"}),
+                    node("Mul", {"x", "cxx"}, {"p"}), sum, scaled}),
+          "GELU", gelu);
+    check(with_end({node("Mul", {"x", "x"}, {"xx"}), node("Mul", {"c", "xx"}, {"q"}), node("Add", {"one", "q"}, {"o"}),
+                    node("Mul", {"x", "root"}, {"rx"}), node("Mul", {"rx", "o"}, {"arg"})}),
+          "GELU", gelu);
+    Parts other = of_pow;  // another power, another factor, and another curve
+    other.nodes[0] = node("Pow", {"x", "two"}, {"q"});
+    CHECK_THAT(other.text(), Contains("Tanh") || Contains("tanh"));
+    other = of_pow;
+    other.nodes[3] = node("Mul", {"one", "s"}, {"arg"});
+    CHECK_THAT(other.text(), Contains("tanh"));
+    other = of_pow;
+    other.nodes[4] = node("Sigmoid", {"arg"}, {"t"});
+    CHECK_THAT(other.text(), Contains("sigmoid"));
+}
+
 TEST_CASE("A value's sign times its size is the value") {
     check({{node("Sign", {"x"}, {"s"}), node("Abs", {"x"}, {"a"}), node("Relu", {"a"}, {"r"}),
             node("Mul", {"s", "r"}, {"y"})}},

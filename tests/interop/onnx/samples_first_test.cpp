@@ -93,6 +93,23 @@ TEST_CASE("Parts of queries, keys and values are selected before the samples are
           [](const nn::Value& x) { return part(x, 0) + part(x, 2); });
 }
 
+TEST_CASE("A Transpose that puts the samples back is one of the value before, also behind elements of an axis") {
+    const auto back = [](const char* from) {
+        return node("Transpose", {from}, {"y"}, {attribute("perm", std::vector<std::int64_t>{1, 3, 0, 2, 4})}, "back");
+    };
+    const auto whole = [](const nn::Value& x) {
+        return nn::permute(nn::reshape(x, {-1, tokens, 3, heads, width}), {0, 1, 2, 3, 4});
+    };
+    check(parts_of({back("t")}), whole);
+    const auto taken = [&](const nn::Value& x) {
+        const nn::Value of_x = whole(x);
+        return nn::cat({nn::slice(of_x, 2, 2, 3), nn::slice(of_x, 2, 0, 1), nn::slice(of_x, 2, 0, 1)}, 2);
+    };
+    check(parts_of({node("GatherND", {"t", "places"}, {"g"}, {}, "take"), back("g")},
+                   {Message().integers(1, {3, 1}).integer(2, test::int64).integers(7, {2, 0, 0}).text(8, "places")}),
+          taken);
+}
+
 TEST_CASE("Keys that are transposed as one list of matrices are transposed for each sample") {
     const auto reshaped = [](const std::string& name) {
         return std::vector<Message>{

@@ -79,7 +79,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #    include "intq/interop/onnx/internal/nodes/functions_by_parts.hpp"
-#    include "intq/interop/onnx/internal/nodes/gelu_by_erf.hpp"
+#    include "intq/interop/onnx/internal/nodes/gelu_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/norm_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/samples_first.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
@@ -143,7 +143,7 @@ public:
 private:
     /// Takes in the parts of the file beside its nodes, and finds which nodes are read.
     void begin() {
-        joined_ = gelus_by_erf(graph_);
+        joined_ = gelus_by_parts(graph_);
         joined_.merge(norms_by_parts(graph_));
         joined_.merge(functions_by_parts(graph_));
         add_initializers();

@@ -12,14 +12,17 @@
 #include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #include "intq/interop/onnx/internal/operators/conv.hpp"
+#include "intq/interop/onnx/internal/operators/einsum.hpp"
 #include "intq/interop/onnx/internal/operators/elementwise.hpp"
 #include "intq/interop/onnx/internal/operators/expand.hpp"
 #include "intq/interop/onnx/internal/operators/fold.hpp"
+#include "intq/interop/onnx/internal/operators/gather.hpp"
 #include "intq/interop/onnx/internal/operators/move.hpp"
 #include "intq/interop/onnx/internal/operators/norm.hpp"
 #include "intq/interop/onnx/internal/operators/pool.hpp"
 #include "intq/interop/onnx/internal/operators/prelu.hpp"
 #include "intq/interop/onnx/internal/operators/quantize.hpp"
+#include "intq/interop/onnx/internal/operators/rearrange.hpp"
 #include "intq/interop/onnx/internal/operators/reduce.hpp"
 #include "intq/interop/onnx/internal/operators/reshape.hpp"
 #include "intq/interop/onnx/internal/operators/resize.hpp"
@@ -55,10 +58,12 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"ConstantOfShape", 11, newest_opset, &operators::of_constants},
     {"Conv", 11, newest_opset, &operators::conv},
     {"ConvTranspose", 11, newest_opset, &operators::conv_transpose},
+    {"DepthToSpace", 11, newest_opset, &operators::depth_to_space},
     {"DequantizeLinear", 11, newest_opset, &operators::dequantize_linear},
     {"Div", 11, newest_opset, &operators::div},
     {"Dropout", 11, 11, &operators::dropout_with_attribute},
     {"Dropout", 12, newest_opset, &operators::dropout},
+    {"Einsum", 12, newest_opset, &operators::einsum},
     {"Elu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::elu>},
     {"Equal", 11, newest_opset, &operators::of_constants},
     {"Erf", 11, newest_opset, &operators::unary_function<TableFunction::erf>},
@@ -67,6 +72,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Flatten", 11, newest_opset, &operators::flatten},
     {"Floor", 11, newest_opset, &operators::of_constants},
     {"Gather", 11, newest_opset, &operators::gather},
+    {"GatherND", 11, newest_opset, &operators::gather_nd},
     {"Gelu", 20, newest_opset, &operators::gelu},
     {"Gemm", 11, newest_opset, &operators::gemm},
     {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
@@ -114,11 +120,13 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Softmax", 11, newest_opset, &operators::softmax},
     {"Softplus", 11, newest_opset, &operators::unary_module<TableFunction::softplus>},
     {"Softsign", 11, newest_opset, &operators::unary_module<TableFunction::softsign>},
+    {"SpaceToDepth", 11, newest_opset, &operators::space_to_depth},
     {"Split", 11, newest_opset, &operators::split},
     {"Sqrt", 11, newest_opset, &operators::unary_function<TableFunction::sqrt>},
     {"Squeeze", 11, newest_opset, &operators::squeeze},
     {"Sub", 11, newest_opset, &operators::sub},
     {"Tanh", 11, newest_opset, &operators::unary_module<TableFunction::tanh>},
+    {"Tile", 11, newest_opset, &operators::tile},
     {"Transpose", 11, newest_opset, &operators::transpose},
     {"Trilu", 14, newest_opset, &operators::of_constants},
     {"Unsqueeze", 11, newest_opset, &operators::unsqueeze},

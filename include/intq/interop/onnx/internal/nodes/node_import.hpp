@@ -137,6 +137,9 @@ public:
     /// A float32 constant of finite numbers, also of one rank; for a node that copies it.
     const FileTensor& float_constant(std::size_t i, std::string_view what) const;
     const FileTensor& float_constant(std::size_t i, std::size_t rank, std::string_view what) const;
+    /// Counts bytes of constants that the node copies.
+    /// @throws Error where all nodes copy too many
+    void count_copied(std::uint64_t bytes) const;
     /// Whether only this node reads input i, so that its producer may be changed.
     bool is_only_user(std::size_t i) const;
     /// The module that computes input i when it is a T, else null.
@@ -206,7 +209,6 @@ private:
     void call_noted(std::set<std::string>& names, nn::ModulePtr module, graph::ArgumentList args, Dims dims);
     const ImportedValue& find(std::size_t i, std::string_view what) const;
     const FileTensor& finite_constant(std::size_t i, std::string_view what) const;
-    void count_copied(std::uint64_t bytes) const;
     void note_layer(const std::string& name, const nn::Module& module) const;
     /// The module that computes input i; null where none does.
     nn::Module* producing_module(std::size_t i) const;

@@ -17,6 +17,10 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     Slice, Split, Squeeze or Gather of one element, of axis a of Transpose(x, p) where p moves axis 0
 ///         Transpose of the same of axis p[a] of x, by p without the axes that are gone
+///     GatherND of the first axes of Transpose(x, p), whose indices are a grid: those of an axis depend on it alone
+///         Transpose of a Gather of each of these axes of x, by p
+///     Transpose(Transpose(x, p), q)
+///         Transpose(x, p[q])
 ///
 /// Nodes that nothing reads any more are left where they are.
 ///
@@ -81,6 +85,8 @@ private:
         if (node.op_type == "Squeeze") return rewrite_squeeze(node, from);
         if (node.op_type == "Gather") return rewrite_gather(node, from);
         if (node.op_type == "Split") return rewrite_split(node, from);
+        if (node.op_type == "GatherND") return rewrite_gather_nd(node, from);
+        if (node.op_type == "Transpose") return rewrite_transpose(node, from);
         return false;
     }
 
@@ -163,6 +169,68 @@ private:
         return true;
     }
 
+    /// The indices of each axis, of indices (n_1, ..., n_k, k) that are a grid of k axes; none for others.
+    static std::vector<Axes> grid_of(const FileTensor& indices) {
+        const std::size_t rank = indices.dims.size();
+        if (indices.dtype != DType::int64 || rank < 2 || indices.size() < 1 ||
+            indices.dims.back() != static_cast<index_t>(rank - 1))
+            return {};
+        const auto values = indices.as<std::int64_t>();
+        std::vector<Axes> grid;
+        std::size_t within = values.size();
+        for (std::size_t axis = 0; axis + 1 < rank; ++axis) {
+            const auto extent = static_cast<std::size_t>(indices.dims[axis]);
+            within /= extent;  // what a step along this axis passes
+            Axes along(extent);
+            for (std::size_t i = 0; i < extent; ++i) along[i] = values[i * within + axis];
+            for (std::size_t i = axis; i < values.size(); i += rank - 1)
+                if (values[i] != along[i / within % extent]) return {};
+            grid.push_back(std::move(along));
+        }
+        return grid;
+    }
+    /// The names of constants with the indices of each axis, which nodes with the same indices share.
+    const std::vector<std::string>& grid_constants(const FileTensor& indices, const Node& node) {
+        const auto [grid, is_new] = grids_.try_emplace(node.inputs[1]);
+        if (is_new)
+            for (const Axes& along : grid_of(indices)) grid->second.push_back(constant(along, node));
+        return grid->second;
+    }
+    bool rewrite_gather_nd(const Node& node, const Turned& from) {
+        const FileTensor* const indices = node.inputs.size() == 2 ? constants_.tensor(node.inputs[1]) : nullptr;
+        if (indices == nullptr || integers_of_attribute(node, "batch_dims").value_or(Axes{0}) != Axes{0}) return false;
+        const std::vector<std::string>& grid = grid_constants(*indices, node);
+        Axes first(grid.size());
+        for (std::size_t axis = 0; axis < first.size(); ++axis) first[axis] = static_cast<std::int64_t>(axis);
+        const std::optional<Axes> own = before(from, first);
+        if (grid.empty() || !own) return false;
+        std::string x = from.x;
+        for (std::size_t axis = 0; axis < grid.size(); ++axis) {
+            Node gather{.op_type = "Gather",
+                        .name = node.name,
+                        .domain = {},
+                        .inputs = {x, grid[axis]},
+                        .outputs = {fresh(node.outputs[0])},
+                        .attributes = {{"axis", (*own)[axis]}},
+                        .position = node.position};
+            x = gather.outputs[0];
+            push(std::move(gather));
+        }
+        push(transpose(node, 0, x, from.axes));
+        return true;
+    }
+    bool rewrite_transpose(const Node& node, const Turned& from) {
+        const std::optional<Axes> order = permutation_of(node);
+        if (!order || order->size() != from.axes.size()) return false;
+        Node both = node;
+        both.inputs[0] = from.x;
+        Axes axes;
+        for (const std::int64_t axis : *order) axes.push_back(from.axes[static_cast<std::size_t>(axis)]);
+        set(both, "perm", std::move(axes));
+        push(std::move(both));
+        return true;
+    }
+
     /// A node in the place of another one, with a name of its own for its output, and the Transpose behind it.
     void push_turned(Node made, const Node& node, const Axes& order) {
         made.outputs = {fresh(node.outputs[0])};
@@ -212,20 +280,26 @@ private:
         if (!is_of_onnx(node) || node.inputs.empty() || node.outputs.size() != 1) return;
         if (node.op_type == "Transpose") add_transpose(node);
     }
-    void add_transpose(const Node& node) {
+    /// The order of the axes of a Transpose; none for one that is damaged or says none.
+    static std::optional<Axes> permutation_of(const Node& node) {
         const std::optional<Axes> axes = integers_of_attribute(node, "perm");
-        if (!axes || axes->empty() || axes->size() > static_cast<std::size_t>(max_rank)) return;
+        if (!axes || axes->empty() || axes->size() > static_cast<std::size_t>(max_rank)) return std::nullopt;
         Axes sorted = *axes;
         std::sort(sorted.begin(), sorted.end());
         for (std::size_t i = 0; i < sorted.size(); ++i)
-            if (sorted[i] != static_cast<std::int64_t>(i)) return;
-        if (axes->front() != 0) turned_[node.outputs[0]] = {node.inputs[0], *axes};
+            if (sorted[i] != static_cast<std::int64_t>(i)) return std::nullopt;
+        return axes;
+    }
+    void add_transpose(const Node& node) {
+        const std::optional<Axes> axes = permutation_of(node);
+        if (axes && axes->front() != 0) turned_[node.outputs[0]] = {node.inputs[0], *axes};
     }
 
     ConstantsOf constants_;
     std::set<std::string> names_;
     std::size_t made_names_ = 0;  // it only grows, so that names of an enemy's file cost no more than they are
     std::map<std::string, Turned> turned_;
+    std::map<std::string, std::vector<std::string>> grids_;  // by the name of the indices
     std::vector<Node> nodes_;
     std::vector<FileTensor> new_constants_;
     bool has_changed_ = false;

@@ -31,10 +31,6 @@ void transpose(NodeImport& node);
 /// One slice for each axis, one after the other.
 void slice(NodeImport& node);
 
-/// Rows of a constant by ids that are given to the model: nn::Embedding. For constant indices: a slice where there is
-/// one, or they are equally spaced. A single number removes the axis.
-void gather(NodeImport& node);
-
 /// Sizes are an attribute up to opset 12, an input from 13 on; without sizes the parts are equal.
 void split(NodeImport& node);
 
@@ -65,7 +61,6 @@ void pad(NodeImport& node);
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
-#    include "intq/interop/onnx/internal/operators/embedding.hpp"
 #    include "intq/interop/onnx/internal/operators/expand.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_moves.hpp"
 #    include "intq/interop/onnx/internal/operators/reshape.hpp"
@@ -256,55 +251,6 @@ INTQ_INLINE void slice(NodeImport& node) {
         if (i + 1 == starts.size()) return node.call_function(nn::slice_function, args, std::move(dims));
         value = &node.make_function(nn::slice_function, args);
     }
-}
-
-/// Equally spaced indices as start, stop and step of a slice.
-struct IndexRange {
-    std::int64_t start, stop, step;
-};
-
-INTQ_INLINE IndexRange range_of_indices(const FileTensor& indices, index_t extent) {
-    std::vector<std::int64_t> at;
-    const auto take = [&](const auto values) { at.assign(values.begin(), values.end()); };
-    if (indices.dtype == DType::int32)
-        take(indices.as<std::int32_t>());
-    else
-        take(indices.as<std::int64_t>());
-    for (std::int64_t& index : at) {
-        if (extent >= 0 && (index < -extent || index >= extent))
-            throw Error("the index " + std::to_string(index) + " does not exist on an axis of " +
-                        std::to_string(extent));
-        if (extent >= 0 && index < 0) index += extent;
-        check_extents({index}, "index", -detail::max_window_extent);
-    }
-    const std::int64_t step = at.size() > 1 ? at[1] - at[0] : 1;
-    for (std::size_t i = 1; i < at.size(); ++i)
-        if (step == 0 || at[i] - at[i - 1] != step || (at[i] < 0) != (at[0] < 0))
-            throw Error("its indices are not evenly spaced; supported are the indices of a slice");
-    std::int64_t stop = at.back() + (step > 0 ? 1 : -1);
-    // Counted from the end, the end follows the last index; the front precedes index 0.
-    if (step > 0 && stop == 0 && at[0] < 0) stop = (std::numeric_limits<std::int64_t>::max)();
-    if (step < 0 && stop == -1 && at[0] >= 0) stop = (std::numeric_limits<std::int64_t>::min)();
-    return {at[0], stop, step};
-}
-
-INTQ_INLINE void gather(NodeImport& node) {
-    node.expect_inputs(2, 2);
-    if (graph::Node* const ids = node.ids(1)) return gather_rows(node, *ids);
-    graph::Node& x = node.value(0, "data");
-    const FileTensor& indices = node.constant(1, "indices");
-    std::vector<index_t> dims = known_dims(node);
-    const std::size_t axis = axis_in(node.integer("axis", 0), dims);
-    if (indices.size() < 1) throw Error("it takes no element");
-    const IndexRange range = range_of_indices(indices, dims[axis]);
-    const graph::ArgumentList args{x, static_cast<std::int64_t>(axis), range.start, range.stop, range.step};
-    dims[axis] = indices.size();
-    if (indices.dims.size() == 1) return node.call_function(nn::slice_function, args, std::move(dims));
-    graph::Node& taken = node.make_function(nn::slice_function, args);
-    const bool keeps_batch = axis > 0;
-    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
-    dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), indices.dims.begin(), indices.dims.end());
-    call_reshape_of(node, taken, std::move(dims), keeps_batch);
 }
 
 INTQ_INLINE void split(NodeImport& node) {

@@ -210,8 +210,13 @@ INTQ_INLINE void pow(NodeImport& node) {
         return node.call_function(nn::unary_function<TableFunction::sqrt>, {node.value(0)}, node.dims(0));
     if (values[0] == -1.0f)
         return node.call_function(nn::unary_function<TableFunction::reciprocal>, {node.value(0)}, node.dims(0));
+    if (values[0] == 3.0f) {
+        graph::Node& square = node.make_function(nn::unary_function<TableFunction::square>, {node.value(0)});
+        return node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {node.value(0), square}, node.dims(0),
+                                "mul");
+    }
     if (values[0] == 1.0f) return node.call_module(make_as<nn::Module, nn::Identity>(), {node.value(0)}, node.dims(0));
-    throw Error("the exponent is " + std::to_string(values[0]) + "; supported are 2, 1, 1/2 and -1");
+    throw Error("the exponent is " + std::to_string(values[0]) + "; supported are 3, 2, 1, 1/2 and -1");
 }
 
 }  // namespace INTQ_HOSTED_ABI

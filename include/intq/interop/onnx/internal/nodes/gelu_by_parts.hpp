@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // GELU as exporters write it where ONNX has no operator for it, below opset 20. Layer: interop.
-#ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_ERF_HPP
-#define INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_ERF_HPP
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_PARTS_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_PARTS_HPP
 
 #include <map>
 
@@ -14,10 +14,11 @@ inline namespace INTQ_HOSTED_ABI {
 /// The Gelus of a graph, by the last node of each. Its other nodes stay where another node reads them.
 ///
 ///     x · (1 + Erf(x / √2)) · 1/2
+///     x · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) · 1/2    approximate "tanh"
 ///
-/// The factors may come in any order. A quotient may be the product with the reciprocal, and the other way round.
-/// √2 is float32's within a millionth; with another number it is no GELU.
-std::map<const Node*, Node> gelus_by_erf(const Graph& graph);
+/// The factors may come in any order. A quotient may be the product with the reciprocal, and the other way round. The
+/// numbers are float32's within a millionth; with others it is no GELU.
+std::map<const Node*, Node> gelus_by_parts(const Graph& graph);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
@@ -31,6 +32,7 @@ std::map<const Node*, Node> gelus_by_erf(const Graph& graph);
 #    include <utility>
 
 #    include "intq/interop/onnx/internal/nodes/constants_of.hpp"
+#    include "intq/interop/onnx/internal/nodes/tanh_of_gelu.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -51,11 +53,13 @@ private:
     /// The factors of the GELU of x that a value is the product of.
     struct Product {
         std::string x;
-        bool has_x = false, has_erf = false, has_half = false;
+        bool has_x = false, has_curve = false, has_half = false;
+        bool is_tanh = false;  // the curve is 1 + Tanh(…), not 1 + Erf(…)
     };
 
     void add(const Node& node) {
         if (node.outputs.size() != 1 || constants_.add(node)) return;
+        tanhs_.add(node, constants_);
         if (node.op_type == "Erf" && node.inputs.size() == 1) {
             if (const auto x = divided_.find(node.inputs[0]); x != divided_.end()) erfs_[node.outputs[0]] = x->second;
             return;
@@ -78,9 +82,11 @@ private:
 
     void add_sum(const Node& node) {
         for (const std::size_t c : {1u, 0u}) {
+            if (constants_.number(node.inputs[c]) != 1.0) continue;
             const auto erf = erfs_.find(node.inputs[1 - c]);
-            if (erf != erfs_.end() && constants_.number(node.inputs[c]) == 1.0)
-                products_[node.outputs[0]] = {.x = erf->second, .has_erf = true};
+            const std::string* const tanh = tanhs_.find(node.inputs[1 - c]);
+            if (erf != erfs_.end()) products_[node.outputs[0]] = {.x = erf->second, .has_curve = true};
+            if (tanh != nullptr) products_[node.outputs[0]] = {.x = *tanh, .has_curve = true, .is_tanh = true};
         }
     }
 
@@ -100,13 +106,15 @@ private:
             if (node.op_type != "Mul") return;
             Product a = product_of(node.inputs[0]), b = product_of(node.inputs[1]);
             // x may be half of another value.
-            if (a.has_erf && node.inputs[1] == a.x) b = {.x = a.x, .has_x = true};
-            if (b.has_erf && node.inputs[0] == b.x) a = {.x = b.x, .has_x = true};
-            const bool are_apart = !(a.has_x && b.has_x) && !(a.has_erf && b.has_erf) && !(a.has_half && b.has_half);
+            if (a.has_curve && node.inputs[1] == a.x) b = {.x = a.x, .has_x = true};
+            if (b.has_curve && node.inputs[0] == b.x) a = {.x = b.x, .has_x = true};
+            const bool are_apart =
+                !(a.has_x && b.has_x) && !(a.has_curve && b.has_curve) && !(a.has_half && b.has_half);
             if (a.x != b.x || !are_apart) return;
-            product = {a.x, a.has_x || b.has_x, a.has_erf || b.has_erf, a.has_half || b.has_half};
+            product = {a.x, a.has_x || b.has_x, a.has_curve || b.has_curve, a.has_half || b.has_half,
+                       a.is_tanh || b.is_tanh};
         }
-        if (!(product.has_x && product.has_erf && product.has_half)) {
+        if (!(product.has_x && product.has_curve && product.has_half)) {
             products_[node.outputs[0]] = product;
             return;
         }
@@ -115,11 +123,12 @@ private:
                          .domain = {},
                          .inputs = {product.x},
                          .outputs = node.outputs,
-                         .attributes = {},
+                         .attributes = {{"approximate", std::string(product.is_tanh ? "tanh" : "none")}},
                          .position = node.position};
     }
 
     ConstantsOf constants_;
+    TanhOfGelu tanhs_;
     std::map<std::string, std::string> divided_, erfs_;  // x of x / √2, and of Erf(x / √2)
     std::map<std::string, Product> products_;
     std::map<const Node*, Node> found_;
@@ -127,10 +136,10 @@ private:
 
 }  // namespace detail
 
-INTQ_INLINE std::map<const Node*, Node> gelus_by_erf(const Graph& graph) { return detail::GeluSearch(graph).take(); }
+INTQ_INLINE std::map<const Node*, Node> gelus_by_parts(const Graph& graph) { return detail::GeluSearch(graph).take(); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
 #endif  // INTQ_DEFINES(interop_onnx_nodes)
-#endif  // INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_ERF_HPP
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_NODES_GELU_BY_PARTS_HPP

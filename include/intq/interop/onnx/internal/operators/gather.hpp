@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+//
+// Gather and GatherND of constant indices. Layer: interop.
+#ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_GATHER_HPP
+#define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_GATHER_HPP
+
+#include "intq/core/abi.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+class NodeImport;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+/// A slice where the indices are equally spaced, else a cat of slices, of max_index_ranges at most. A single number
+/// removes the axis.
+void gather(NodeImport& node);
+
+/// Refuses: what is a Gather of other axes than the samples has become one (nodes/samples_first.hpp).
+void gather_nd(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <cstddef>
+#    include <cstdint>
+#    include <limits>
+#    include <string>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/internal/nodes/dims.hpp"
+#    include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#    include "intq/interop/onnx/internal/operators/embedding.hpp"
+#    include "intq/interop/onnx/internal/operators/move.hpp"
+#    include "intq/interop/onnx/internal/operators/reshape.hpp"
+#    include "intq/interop/onnx/internal/read/limits.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/make_as.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/move.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+/// Slices of a Gather. Each reads the value once more, and a cat copies it.
+inline constexpr std::size_t max_index_ranges = 8;
+
+/// Equally spaced indices as start, stop and step of a slice.
+struct IndexRange {
+    std::int64_t start, stop, step;
+};
+
+/// The indices, counted from the front where the extent is known.
+INTQ_INLINE std::vector<std::int64_t> checked_indices(const FileTensor& indices, index_t extent) {
+    std::vector<std::int64_t> at;
+    const auto take = [&](const auto values) { at.assign(values.begin(), values.end()); };
+    if (indices.dtype == DType::int32)
+        take(indices.as<std::int32_t>());
+    else
+        take(indices.as<std::int64_t>());
+    for (std::int64_t& index : at) {
+        if (extent >= 0 && (index < -extent || index >= extent))
+            throw Error("the index " + std::to_string(index) + " does not exist on an axis of " +
+                        std::to_string(extent));
+        if (extent >= 0 && index < 0) index += extent;
+        check_extents({index}, "index", -detail::max_window_extent);
+    }
+    return at;
+}
+
+INTQ_INLINE IndexRange range_to(std::int64_t first, std::int64_t last, std::int64_t step) {
+    std::int64_t stop = last + (step > 0 ? 1 : -1);
+    // Counted from the end, the end follows the last index; the front precedes index 0.
+    if (step > 0 && stop == 0 && first < 0) stop = (std::numeric_limits<std::int64_t>::max)();
+    if (step < 0 && stop == -1 && first >= 0) stop = (std::numeric_limits<std::int64_t>::min)();
+    return {first, stop, step};
+}
+
+/// As few ranges as there are, each as long as it can be.
+INTQ_INLINE std::vector<IndexRange> ranges_of_indices(const std::vector<std::int64_t>& at) {
+    std::vector<IndexRange> ranges;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < at.size(); ++count) {
+        std::size_t end = i + 1;
+        const std::int64_t step = end < at.size() ? at[end] - at[i] : 1;
+        const auto goes_on = [&] { return step != 0 && at[end] - at[end - 1] == step && (at[end] < 0) == (at[i] < 0); };
+        while (end < at.size() && goes_on()) ++end;
+        if (count < max_index_ranges) ranges.push_back(range_to(at[i], at[end - 1], end == i + 1 ? 1 : step));
+        i = end;
+    }
+    if (count > max_index_ranges)
+        throw Error("its indices are " + std::to_string(count) + " ranges of even steps; supported are at most " +
+                    std::to_string(max_index_ranges));
+    return ranges;
+}
+
+INTQ_INLINE void gather(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    if (graph::Node* const ids = node.ids(1)) return gather_rows(node, *ids);
+    graph::Node& x = node.value(0, "data");
+    const FileTensor& indices = node.constant(1, "indices");
+    std::vector<index_t> dims = known_dims(node);
+    const std::size_t axis = axis_in(node.integer("axis", 0), dims);
+    if (indices.size() < 1) throw Error("it takes no element");
+    node.count_copied(indices.data.size());
+    const auto along = static_cast<std::int64_t>(axis);
+    const std::vector<IndexRange> ranges = ranges_of_indices(checked_indices(indices, dims[axis]));
+    const auto slice_of = [&](const IndexRange& range) {
+        return graph::ArgumentList{x, along, range.start, range.stop, range.step};
+    };
+    dims[axis] = indices.size();
+    const bool is_list = indices.dims.size() == 1;
+    if (is_list && ranges.size() == 1)
+        return node.call_function(nn::slice_function, slice_of(ranges[0]), std::move(dims));
+    graph::ArgumentList slices;
+    for (const IndexRange& range : ranges) slices.emplace_back(node.make_function(nn::slice_function, slice_of(range)));
+    if (is_list)
+        return node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {std::move(slices), along}, std::move(dims),
+                                "cat");
+    graph::Node& taken =
+        ranges.size() == 1 ? *slices[0].node() : node.make_function(nn::cat_function, {std::move(slices), along});
+    const bool keeps_batch = axis > 0;
+    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), indices.dims.begin(), indices.dims.end());
+    call_reshape_of(node, taken, std::move(dims), keeps_batch);
+}
+
+INTQ_INLINE void gather_nd(NodeImport&) {
+    throw Error(
+        "it is no Gather of axes behind the samples; supported are constant indices of such axes that a "
+        "Transpose puts first, without batch_dims");
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+#endif  // INTQ_DEFINES(interop_onnx_operators)
+#endif  // INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_GATHER_HPP

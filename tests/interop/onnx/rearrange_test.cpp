@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+//
+// ONNX operators that become moves, slices and products of matrices: their values against loops, and what is refused.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "interop/one_node.hpp"
+#include "intq/graph/print.hpp"
+#include "support/catch.hpp"
+
+using namespace intq;
+using Catch::Matchers::Contains;
+using test::attribute;
+using test::int64_tensor;
+using test::Message;
+using test::node;
+using test::OneNode;
+using test::refusal;
+using test::tensor;
+using Ints = std::vector<std::int64_t>;
+
+namespace {
+
+Tensor numbers(const Shape& shape) {
+    Tensor x = Tensor::zeros(shape);
+    std::int64_t n = 0;
+    for (float& value : x.flat<float>()) value = static_cast<float>(n++ * 37 % 101);
+    return x;
+}
+
+std::vector<float> values_of(const Tensor& tensor) {
+    const Tensor copy = tensor.contiguous();
+    return {copy.flat<float>().begin(), copy.flat<float>().end()};
+}
+
+/// The elements of a result of these extents, each by its place.
+std::vector<float> by_place(const Ints& extents, const std::function<float(const Ints&)>& element) {
+    std::vector<float> values;
+    Ints at(extents.size(), 0);
+    for (bool goes_on = true; goes_on;) {
+        values.push_back(element(at));
+        goes_on = false;
+        for (std::size_t axis = extents.size(); axis-- > 0 && !goes_on;) {
+            goes_on = ++at[axis] < extents[axis];
+            if (!goes_on) at[axis] = 0;
+        }
+    }
+    return values;
+}
+
+float at(const Tensor& x, const Ints& place) {
+    std::int64_t index = 0;
+    for (std::size_t axis = 0; axis < place.size(); ++axis)
+        index = index * x.extent(static_cast<int>(axis)) + place[axis];
+    return x.flat<float>()[static_cast<std::size_t>(index)];
+}
+
+Message equation(const std::string& text) { return attribute("equation", text); }
+
+/// A graph of an Einsum of x and of a second value or constant b.
+test::ModelParts einsum(const std::string& text, const Ints& a, const Ints& b, bool is_constant) {
+    test::ModelParts parts{.nodes = {node("Einsum", {"x", "b"}, {"y"}, {equation(text)}, "sum")},
+                           .inputs = {test::value_info("x", a)}};
+    if (!is_constant)
+        parts.inputs.push_back(test::value_info("b", b));
+    else {
+        Shape shape;
+        for (const std::int64_t extent : b) shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
+        parts.initializers = {tensor("b", b, values_of(numbers(shape)))};
+    }
+    return parts;
+}
+
+}  // namespace
+
+TEST_CASE("DepthToSpace and SpaceToDepth move blocks, of both orders, and refuse what has none") {
+    const Tensor x = numbers(Shape(2, 12, 3, 2)), image = numbers(Shape(2, 3, 4, 6));
+    for (const bool is_crd : {false, true}) {
+        const OneNode one{
+            .op_type = "DepthToSpace",
+            .attributes = {attribute("blocksize", 2), attribute("mode", std::string(is_crd ? "CRD" : "DCR"))},
+            .x_shape = {-1, 12, 3, 2}};
+        const Tensor y = (*one.import())(x).tensor();
+        CHECK(y.shape() == Shape(2, 3, 6, 4));
+        CHECK(values_of(y) == by_place({2, 3, 6, 4}, [&](const Ints& p) {
+                  const std::int64_t row = p[2] % 2, column = p[3] % 2;
+                  const std::int64_t channel = is_crd ? p[1] * 4 + row * 2 + column : (row * 2 + column) * 3 + p[1];
+                  return at(x, {p[0], channel, p[2] / 2, p[3] / 2});
+              }));
+    }
+    const OneNode back{.op_type = "SpaceToDepth", .attributes = {attribute("blocksize", 2)}, .x_shape = {-1, 3, 4, 6}};
+    const Tensor deep = (*back.import())(image).tensor();
+    CHECK(deep.shape() == Shape(2, 12, 2, 3));
+    CHECK(values_of(deep) == by_place({2, 12, 2, 3}, [&](const Ints& p) {
+              const std::int64_t row = p[1] / 3 / 2, column = p[1] / 3 % 2;
+              return at(image, {p[0], p[1] % 3, p[2] * 2 + row, p[3] * 2 + column});
+          }));
+    const auto refused = [](const char* op, std::int64_t block, Ints shape, const char* mode = "DCR") {
+        OneNode one{.op_type = op, .attributes = {attribute("blocksize", block)}, .x_shape = std::move(shape)};
+        if (std::string(op) == "DepthToSpace") one.attributes.push_back(attribute("mode", std::string(mode)));
+        return refusal(one);
+    };
+    CHECK_THAT(refused("DepthToSpace", 2, {-1, 6, 2, 2}), Contains("6 channels are no blocks of 2 x 2"));
+    CHECK_THAT(refused("DepthToSpace", 0, {-1, 4, 2, 2}), Contains("the blocksize 0 is not in [1, "));
+    CHECK_THAT(refused("DepthToSpace", std::int64_t{1} << 40, {-1, 4, 2, 2}), Contains("is not in [1, "));
+    CHECK_THAT(refused("DepthToSpace", 2, {-1, 4, 2}), Contains("expected rank 4"));
+    CHECK_THAT(refused("DepthToSpace", 2, {-1, 4, -1, 2}), Contains("with extents that are known"));
+    CHECK_THAT(refused("DepthToSpace", 2, {-1, 4, 2, 2}, "RCD"), Contains("the mode \"RCD\" is not DCR or CRD"));
+    CHECK_THAT(refused("SpaceToDepth", 2, {-1, 4, 2, 3}), Contains("an image of 2 x 3 has no blocks of 2 x 2"));
+}
+
+TEST_CASE("Tile repeats axes behind the samples") {
+    const auto tile = [](Ints times) {
+        return OneNode{.op_type = "Tile", .constants = {int64_tensor("a", times)}, .x_shape = {-1, 2, 3, 2}};
+    };
+    const Tensor x = numbers(Shape(2, 2, 3, 2));
+    const Tensor y = (*tile({1, 2, 1, 3}).import())(x).tensor();
+    CHECK(y.shape() == Shape(2, 4, 3, 6));
+    CHECK(values_of(y) == by_place({2, 4, 3, 6}, [&](const Ints& p) {
+              return at(x, {p[0], p[1] % 2, p[2], p[3] % 2});
+          }));
+    CHECK(test::type_of(tile({1, 1, 1, 1})) == "Identity");
+    CHECK_THAT(refusal(tile({2, 1, 1, 1})), Contains("it repeats the samples (axis 0), 2 times"));
+    CHECK_THAT(refusal(tile({1, 0, 1, 1})), Contains("the repeat 0 is not in [1, "));
+    CHECK_THAT(refusal(tile({1, 2})), Contains("there are 2 repeats for 4 axes"));
+    CHECK_THAT(refusal(tile({1, 1 << 24, 1 << 24, 1})), Contains("would have shape"));
+}
+
+TEST_CASE("A Gather of ranges of indices is a cat of slices, of 8 at most") {
+    const auto gather = [](Ints indices, std::int64_t axis) {
+        return OneNode{.op_type = "Gather",
+                       .attributes = {attribute("axis", axis)},
+                       .constants = {int64_tensor("a", indices)},
+                       .x_shape = {-1, 20, 2}};
+    };
+    const Tensor x = numbers(Shape(2, 20, 2));
+    for (const Ints& indices : {Ints{3, 1, 0, 7}, Ints{0, 2, 3, 5, 7, 8, 10}, Ints{4, 4, 4}, Ints{-1, 0, 1, 19, 17}}) {
+        const auto count = static_cast<index_t>(indices.size());
+        const Tensor y = (*gather(indices, 1).import())(x).tensor();
+        CHECK(y.shape() == Shape(2, count, 2));
+        CHECK(values_of(y) == by_place({2, count, 2}, [&](const Ints& p) {
+                  const std::int64_t index = indices[static_cast<std::size_t>(p[1])];
+                  return at(x, {p[0], index < 0 ? index + 20 : index, p[2]});
+              }));
+    }
+    CHECK_THAT(refusal(gather(Ints(9, 4), 1)),
+               Contains("its indices are 9 ranges of even steps; supported are at most 8"));
+    CHECK_THAT(refusal(gather({0, 20}, 1)), Contains("the index 20 does not exist on an axis of 20"));
+    // Windows that overlap: two axes of indices.
+    OneNode windows = gather({0}, 1);
+    windows.constants = {Message()
+                             .integers(1, {3, 4})
+                             .integer(2, test::int64)
+                             .integers(7, {0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5})
+                             .text(8, "a")};
+    const Tensor y = (*windows.import())(x).tensor();
+    CHECK(y.shape() == Shape(2, 3, 4, 2));
+    CHECK(values_of(y) == by_place({2, 3, 4, 2}, [&](const Ints& p) { return at(x, {p[0], p[1] + p[2], p[3]}); }));
+}
+
+TEST_CASE("GatherND of axes that a Transpose puts first is a Gather of each") {
+    const auto parts = [](const Ints& perm, const Ints& dims, const Ints& indices, const Ints& back) {
+        return test::ModelParts{
+            .nodes = {node("Transpose", {"x"}, {"t"}, {attribute("perm", perm)}),
+                      node("GatherND", {"t", "i"}, {"g"}, {attribute("batch_dims", 0)}, "take"),
+                      node("Transpose", {"g"}, {"y"}, {attribute("perm", back)})},
+            .initializers = {Message().integers(1, dims).integer(2, test::int64).integers(7, indices).text(8, "i")},
+            .inputs = {test::value_info("x", {-1, 2, 5, 4})}};
+    };
+    const Tensor x = numbers(Shape(3, 2, 5, 4));
+    const auto rows = test::import(parts({2, 0, 1, 3}, {3, 1}, {4, 0, 1}, {1, 2, 0, 3}));
+    const Ints rows_at{4, 0, 1}, columns_at{3, 1};
+    CHECK(values_of((*rows)(x).tensor()) == by_place({3, 2, 3, 4}, [&](const Ints& p) {
+              return at(x, {p[0], p[1], rows_at[static_cast<std::size_t>(p[2])], p[3]});
+          }));
+    const auto grid = test::import(parts({2, 3, 0, 1}, {3, 2, 2}, {4, 3, 4, 1, 0, 3, 0, 1, 1, 3, 1, 1}, {2, 3, 0, 1}));
+    CHECK(values_of((*grid)(x).tensor()) == by_place({3, 2, 3, 2}, [&](const Ints& p) {
+              return at(
+                  x, {p[0], p[1], rows_at[static_cast<std::size_t>(p[2])], columns_at[static_cast<std::size_t>(p[3])]});
+          }));
+    // Places that are no grid, samples among the axes, and no Transpose.
+    const char* const reason = "(GatherND \"take\"): it is no Gather of axes behind the samples";
+    CHECK_THAT(refusal(parts({2, 3, 0, 1}, {3, 2, 2}, {4, 3, 4, 1, 0, 3, 0, 1, 1, 3, 1, 0}, {2, 3, 0, 1})),
+               Contains(reason));
+    CHECK_THAT(refusal(parts({2, 3, 0, 1}, {2, 2}, {4, 3, 0, 1}, {1, 2, 0})), Contains(reason));
+    CHECK_THAT(refusal(parts({2, 0, 1, 3}, {1, 1, 2}, {4, 0}, {0, 1, 2, 3})), Contains(reason));
+    CHECK_THAT(refusal({.op_type = "GatherND", .constants = {int64_tensor("a", {0})}}),
+               Contains("it is no Gather of axes behind the samples"));
+}
+
+TEST_CASE("An Einsum of two values is a product of matrices, and of a constant a Linear") {
+    const Tensor a = numbers(Shape(2, 3, 4, 5)), b = numbers(Shape(2, 6, 4, 5));
+    const auto of_values = [&](const std::string& text, const Ints& dims,
+                               const std::function<double(const Ints&)>& expected) {
+        INFO(text);
+        const auto module = test::import(einsum(text, {-1, 3, 4, 5}, {-1, 6, 4, 5}, false));
+        CHECK_THAT(graph::to_string(module->graph()), Contains("target=matmul"));
+        const Tensor y = (*module)(a, b).tensor();
+        CHECK(values_of(y) == by_place(dims, [&](const Ints& p) { return static_cast<float>(expected(p)); }));
+    };
+    of_values("bihw,bjhw->bij", {2, 3, 6}, [&](const Ints& p) {
+        double sum = 0;
+        for (std::int64_t h = 0; h < 4; ++h)
+            for (std::int64_t w = 0; w < 5; ++w)
+                sum += static_cast<double>(at(a, {p[0], p[1], h, w})) * static_cast<double>(at(b, {p[0], p[2], h, w}));
+        return sum;
+    });
+    of_values("bihw, bjhw -> bwji", {2, 5, 6, 3}, [&](const Ints& p) {
+        double sum = 0;
+        for (std::int64_t h = 0; h < 4; ++h)
+            sum +=
+                static_cast<double>(at(a, {p[0], p[3], h, p[1]})) * static_cast<double>(at(b, {p[0], p[2], h, p[1]}));
+        return sum;
+    });
+    of_values("bihw,bjhw->bhwij", {2, 4, 5, 3, 6}, [&](const Ints& p) {
+        return static_cast<double>(at(a, {p[0], p[3], p[1], p[2]})) *
+               static_cast<double>(at(b, {p[0], p[4], p[1], p[2]}));
+    });
+    const Tensor weight = numbers(Shape(6, 3));
+    const auto linear = test::import(einsum("nchw,kc->nkhw", {-1, 3, 4, 5}, {6, 3}, true));
+    CHECK_THAT(graph::to_string(linear->graph()), !Contains("matmul"));
+    CHECK(values_of((*linear)(a).tensor()) == by_place({2, 6, 4, 5}, [&](const Ints& p) {
+              float sum = 0;
+              for (std::int64_t c = 0; c < 3; ++c) sum += at(a, {p[0], c, p[2], p[3]}) * at(weight, {p[1], c});
+              return sum;
+          }));
+    const Tensor cube = numbers(Shape(5, 2, 4));
+    const auto joined = test::import(einsum("nchw,wah->nca", {-1, 3, 4, 5}, {5, 2, 4}, true));
+    CHECK(values_of((*joined)(a).tensor()) == by_place({2, 3, 2}, [&](const Ints& p) {
+              float sum = 0;
+              for (std::int64_t h = 0; h < 4; ++h)
+                  for (std::int64_t w = 0; w < 5; ++w) sum += at(a, {p[0], p[1], h, w}) * at(cube, {w, p[2], h});
+              return sum;
+          }));
+}
+
+TEST_CASE("An Einsum that moves the samples, sums one operand or is no equation is refused with its text") {
+    const auto of_values = [](const std::string& text) {
+        return refusal(einsum(text, {-1, 3, 4, 5}, {-1, 6, 4, 5}, false));
+    };
+    CHECK_THAT(of_values("bihw,bjhw->ijb"),
+               Contains("(Einsum \"sum\"): the equation \"bihw,bjhw->ijb\" moves the samples"));
+    CHECK_THAT(refusal(einsum("bihw,bjhw->bij", {-1, 3, -1, 5}, {-1, 6, 4, 5}, false)),
+               Contains("expected extents that are known behind the samples"));
+    CHECK_THAT(of_values("bihw,bjxw->bij"), Contains("sums the axis h of one operand"));
+    CHECK_THAT(of_values("bihw,bjhw"), Contains("is not that of two operands and a result"));
+    CHECK_THAT(of_values("b...,b...->b"), Contains("has another character than letters in \"b...\""));
+    CHECK_THAT(of_values("bihh,bjhw->bij"), Contains("has the axis h twice in \"bihh\""));
+    CHECK_THAT(of_values("bih,bjh->bij"), Contains("has 3 axes for a value of shape"));
+    CHECK_THAT(of_values("bihw,bihw->bi"), Contains("has the axis i of 3 and of 6"));
+    CHECK_THAT(of_values("bihw,bjhw->bijz"), Contains("has the axis z of no operand"));
+    CHECK_THAT(of_values("bihw,bjhw->"), Contains("has an operand of 0 axes"));
+    CHECK_THAT(of_values(std::string(1000, 'a') + ",b->a"), Contains("has an operand of 1000 axes"));
+    CHECK_THAT(refusal(einsum("nchw,kd->nkchwd", {-1, 3, 4, 5}, {6, 3}, true)), Contains("sums no axis"));
+    CHECK_THAT(refusal(einsum("nchw,kc->knhw", {2, 3, 4, 5}, {6, 3}, true)), Contains("moves the samples"));
+    CHECK_THAT(refusal(einsum("nchw,kc->nckhw", {-1, 3, 4, 5}, {6, 3}, true)),
+               Contains("has the axis c of a constant and of the result"));
+    CHECK_THAT(refusal({.op_type = "Einsum", .attributes = {equation("abcd->abcd")}}),
+               Contains("it has 1 operands; supported are 2"));
+}
