@@ -110,7 +110,7 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "softmax", .modules = "Softmax", .functions = "softmax", .methods = "softmax", .onnx = "Softmax",
      .onnx_on_codes = "QLinearSoftmax", .tflite = "SOFTMAX", .suite_values = SuiteValues::real},
     // Of one dimension: images of one row.
-    {.name = "max_pool2d", .modules = "MaxPool2d MaxPool1d", .onnx = "MaxPool", .tflite = "MAX_POOL_2D",
+    {.name = "max_pool2d", .modules = "MaxPool2d MaxPool1d", .onnx = "MaxPool GlobalMaxPool", .tflite = "MAX_POOL_2D",
      .numbers = Numbers::chosen, .suite_values = SuiteValues::as_input},
     {.name = "avg_pool2d", .modules = "AvgPool2d AvgPool1d", .onnx = "AveragePool",
      .onnx_on_codes = "QLinearAveragePool", .tflite = "AVERAGE_POOL_2D", .numbers = Numbers::averaged,

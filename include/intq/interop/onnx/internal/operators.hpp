@@ -24,6 +24,7 @@
 #include "intq/interop/onnx/internal/operators/quantize.hpp"
 #include "intq/interop/onnx/internal/operators/rearrange.hpp"
 #include "intq/interop/onnx/internal/operators/reduce.hpp"
+#include "intq/interop/onnx/internal/operators/reduce_max.hpp"
 #include "intq/interop/onnx/internal/operators/reshape.hpp"
 #include "intq/interop/onnx/internal/operators/resize.hpp"
 #include "intq/interop/onnx/internal/operators/softmax.hpp"
@@ -76,6 +77,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Gelu", 20, newest_opset, &operators::gelu},
     {"Gemm", 11, newest_opset, &operators::gemm},
     {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
+    {"GlobalMaxPool", 11, newest_opset, &operators::global_max_pool},
     {"Greater", 11, newest_opset, &operators::of_constants},
     {"GreaterOrEqual", 12, newest_opset, &operators::of_constants},
     {"GroupNormalization", 21, newest_opset, &operators::group_normalization},
@@ -106,7 +108,10 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"RMSNormalization", 23, newest_opset, &operators::rms_normalization},
     {"Range", 11, newest_opset, &operators::of_constants},
     {"Reciprocal", 11, newest_opset, &operators::unary_function<TableFunction::reciprocal>},
+    {"ReduceL2", 11, newest_opset, &operators::reduce_l2},
+    {"ReduceMax", 11, newest_opset, &operators::reduce_max},
     {"ReduceMean", 11, newest_opset, &operators::reduce_mean},
+    {"ReduceMin", 11, newest_opset, &operators::reduce_min},
     {"ReduceProd", 11, newest_opset, &operators::of_constants},
     {"ReduceSum", 11, newest_opset, &operators::reduce_sum},
     {"Relu", 11, newest_opset, &operators::relu},

@@ -41,6 +41,7 @@ void div(NodeImport& node);
 #    include <vector>
 
 #    include "intq/core/dtype.hpp"
+#    include "intq/core/op_params.hpp"
 #    include "intq/core/shape.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
@@ -56,6 +57,7 @@ void div(NodeImport& node);
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/norm.hpp"
+#    include "intq/nn/layers/unary.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/nn/model/recorder.hpp"
 #    include "intq/tensor/tensor.hpp"
@@ -213,8 +215,22 @@ INTQ_INLINE void sub(NodeImport& node) {
     node.call_constant_norm(norm, {node.value(1 - c)}, node.dims(1 - c));
 }
 
+/// By a value that is computed: x · (1 / y), where 1 is x.
+INTQ_INLINE void div_by_value(NodeImport& node) {
+    Dims dims = broadcast_dims(node.dims(0), node.dims(1));
+    const bool is_one =
+        node.is_constant(0) && is_number(node, 1, 0) && node.float_constant(0, "dividend").as<float>()[0] == 1.0f;
+    if (is_one)
+        return node.call_function(nn::unary_function<TableFunction::reciprocal>, {node.value(1)}, std::move(dims));
+    graph::Argument x = operand(node, 0, 1);
+    graph::Node& inverse = node.make_function(nn::unary_function<TableFunction::reciprocal>, {node.value(1)});
+    if (node.is_constant(0)) return node.call_function(nn::mul_function, {std::move(x), inverse}, std::move(dims));
+    node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {std::move(x), inverse}, std::move(dims), "mul");
+}
+
 INTQ_INLINE void div(NodeImport& node) {
     node.expect_inputs(2, 2);
+    if (!node.has_elements(1)) return div_by_value(node);
     graph::Node& x = node.value(0, "dividend");
     const auto values = node.float_constant(1, "divisor").as<float>();
     const auto reciprocal = [](float value) { return 1.0f / value; };

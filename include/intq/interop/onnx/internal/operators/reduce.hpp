@@ -18,12 +18,16 @@ inline namespace INTQ_HOSTED_ABI {
 void reduce_mean(NodeImport& node);
 void reduce_sum(NodeImport& node);
 
+/// sqrt(mean(x²)) · sqrt(n), of n elements whose number is known.
+void reduce_l2(NodeImport& node);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_operators)
 
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 #    include <optional>
@@ -32,13 +36,17 @@ void reduce_sum(NodeImport& node);
 #    include <vector>
 
 #    include "intq/core/dtype.hpp"
+#    include "intq/core/op_params.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/reduce.hpp"
+#    include "intq/nn/layers/unary.hpp"
 #    include "intq/nn/model/recorder.hpp"
 
 namespace intq::interop::onnx::operators {
@@ -60,24 +68,65 @@ INTQ_INLINE Dims reduced_dims(const Dims& dims, const std::vector<std::int64_t>&
     return result;
 }
 
-/// Axes are an attribute up to the opset before `input_since`, an input from there on. No axes mean all of them, unless
-/// noop_with_empty_axes is set.
-INTQ_INLINE void reduce(NodeImport& node, const nn::Function& function, std::int64_t input_since) {
+/// The axes of a reduction; none are all.
+struct ReducedAxes {
+    std::vector<std::int64_t> axes;
+    bool keepdim = true;
+    bool leaves = false;  // the value as it is
+};
+
+/// @param input_since  the opset in which the axes became an input
+INTQ_INLINE ReducedAxes read_axes(NodeImport& node, std::int64_t input_since) {
     const bool as_input = node.opset() >= input_since;
     node.expect_inputs(1, as_input ? 2 : 1);
-    std::vector<std::int64_t> axes;
-    if (!as_input) axes = node.integers("axes", {});
+    ReducedAxes reduced;
+    if (!as_input) reduced.axes = node.integers("axes", {});
     if (as_input && node.has_input(1)) {
         const auto given = node.constant(1, "axes").as<std::int64_t>();
-        axes.assign(given.begin(), given.end());
+        reduced.axes.assign(given.begin(), given.end());
     }
-    const bool keepdim = node.integer("keepdims", 1) != 0;
-    const bool leaves = as_input && node.integer("noop_with_empty_axes", 0) != 0;
-    if (axes.empty() && leaves)
-        return node.call_module(make_as<nn::Module, nn::Identity>(), {node.value(0)}, node.dims(0));
-    graph::ArgumentList list(axes.begin(), axes.end());
-    Dims dims = reduced_dims(node.dims(0), axes, keepdim);
-    node.call_function(function, {node.value(0), std::move(list), keepdim}, std::move(dims));
+    reduced.keepdim = node.integer("keepdims", 1) != 0;
+    reduced.leaves = as_input && node.integer("noop_with_empty_axes", 0) != 0 && reduced.axes.empty();
+    return reduced;
+}
+
+INTQ_INLINE void call_identity(NodeImport& node) {
+    node.call_module(make_as<nn::Module, nn::Identity>(), {node.value(0)}, node.dims(0));
+}
+
+INTQ_INLINE void reduce(NodeImport& node, const nn::Function& function, std::int64_t input_since) {
+    const ReducedAxes reduced = read_axes(node, input_since);
+    if (reduced.leaves) return call_identity(node);
+    graph::ArgumentList list(reduced.axes.begin(), reduced.axes.end());
+    Dims dims = reduced_dims(node.dims(0), reduced.axes, reduced.keepdim);
+    node.call_function(function, {node.value(0), std::move(list), reduced.keepdim}, std::move(dims));
+}
+
+/// The elements that a reduction joins to one.
+INTQ_INLINE index_t count_of(const NodeImport& node, const ReducedAxes& reduced) {
+    if (!node.dims(0)) throw Error("the rank of the input is not known");
+    const std::vector<index_t>& dims = *node.dims(0);
+    std::vector<bool> is_joined(dims.size(), reduced.axes.empty());
+    for (const std::int64_t axis : reduced.axes) is_joined[axis_in(axis, dims)] = true;
+    std::vector<index_t> joined;
+    for (std::size_t i = 0; i < dims.size(); ++i)
+        if (is_joined[i]) joined.push_back(dims[i]);
+    const index_t count = product_of(joined, 0, joined.size());
+    if (count < 1)
+        throw Error("the axes " + describe_shape(reduced.axes) + " of shape " + describe_shape(dims) +
+                    " hold a number of elements that is not known, or none");
+    return count;
+}
+
+INTQ_INLINE void reduce_l2(NodeImport& node) {
+    const ReducedAxes reduced = read_axes(node, 18);
+    if (reduced.leaves) throw Error("noop_with_empty_axes is not supported");
+    const auto root = std::sqrt(static_cast<double>(count_of(node, reduced)));
+    const graph::ArgumentList axes(reduced.axes.begin(), reduced.axes.end());
+    graph::Node& square = node.make_function(nn::unary_function<TableFunction::square>, {node.value(0)});
+    graph::Node& mean = node.make_function(nn::mean_function, {square, axes, reduced.keepdim});
+    graph::Node& length = node.make_function(nn::unary_function<TableFunction::sqrt>, {mean});
+    node.call_function(nn::mul_function, {length, root}, reduced_dims(node.dims(0), reduced.axes, reduced.keepdim));
 }
 
 INTQ_INLINE void reduce_mean(NodeImport& node) { reduce(node, nn::mean_function, 18); }

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+//
+// ONNX reductions that become pools or several functions, and quotients of two values: their values against loops, and
+// what is refused.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "interop/one_node.hpp"
+#include "intq/graph/print.hpp"
+#include "support/catch.hpp"
+
+using namespace intq;
+using Catch::Matchers::Contains;
+using test::attribute;
+using test::filled;
+using test::int64_tensor;
+using test::node;
+using test::OneNode;
+using test::refusal;
+using test::tensor;
+using Ints = std::vector<std::int64_t>;
+
+namespace {
+
+Tensor numbers(const Shape& shape) {
+    Tensor x = Tensor::zeros(shape);
+    std::int64_t n = 0;
+    for (float& value : x.flat<float>()) value = static_cast<float>(n++ * 37 % 101) - 50.0f;
+    return x;
+}
+
+OneNode reduction(const std::string& op, const Ints& axes, bool keeps, Ints shape) {
+    return {.op_type = op,
+            .attributes = {attribute("axes", axes), attribute("keepdims", keeps ? 1 : 0)},
+            .x_shape = std::move(shape)};
+}
+
+/// What joins the elements of x whose other indices are equal; the results in their order.
+std::vector<float> joined(const Tensor& x, const Ints& axes, float first,
+                          const std::function<float(float, float)>& join) {
+    const int rank = x.shape().rank;
+    std::vector<bool> is_joined(static_cast<std::size_t>(rank));
+    for (const std::int64_t axis : axes) is_joined[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = true;
+    std::size_t count = 1;
+    for (int i = 0; i < rank; ++i)
+        if (!is_joined[static_cast<std::size_t>(i)]) count *= static_cast<std::size_t>(x.extent(i));
+    std::vector<float> result(count, first);
+    for (std::size_t i = 0; i < x.flat<float>().size(); ++i) {
+        std::size_t rest = i, place = 0, step = 1;
+        for (int axis = rank; axis-- > 0;) {
+            const auto extent = static_cast<std::size_t>(x.extent(axis));
+            if (!is_joined[static_cast<std::size_t>(axis)]) {
+                place += rest % extent * step;
+                step *= extent;
+            }
+            rest /= extent;
+        }
+        result[place] = join(result[place], x.flat<float>()[i]);
+    }
+    return result;
+}
+
+std::vector<float> values_of(const Tensor& tensor) {
+    const Tensor copy = tensor.contiguous();
+    return {copy.flat<float>().begin(), copy.flat<float>().end()};
+}
+
+}  // namespace
+
+TEST_CASE("ReduceMax and ReduceMin of axes behind the samples are max pools") {
+    struct Case {
+        Shape shape;
+        Ints open, axes;
+        Shape kept, gone;
+    };
+    const Case cases[] = {{Shape(2, 3, 4, 5), {-1, 3, 4, 5}, {2, 3}, Shape(2, 3, 1, 1), Shape(2, 3)},
+                          {Shape(2, 3, 4, 5), {-1, 3, 4, 5}, {-1}, Shape(2, 3, 4, 1), Shape(2, 3, 4)},
+                          {Shape(2, 3, 4, 5), {-1, 3, 4, 5}, {-2}, Shape(2, 3, 1, 5), Shape(2, 3, 5)},
+                          {Shape(2, 3, 4, 5), {-1, 3, 4, 5}, {1}, Shape(2, 1, 4, 5), Shape(2, 4, 5)},
+                          {Shape(2, 3, 4, 5), {-1, 3, 4, 5}, {1, 2, 3}, Shape(2, 1, 1, 1), Shape(2)},
+                          {Shape(2, 7, 5), {-1, 7, 5}, {1}, Shape(2, 1, 5), Shape(2, 5)},
+                          {Shape(2, 7), {-1, 7}, {1}, Shape(2, 1), Shape(2)},
+                          {Shape(2, 3, 2, 2, 3), {-1, 3, 2, 2, 3}, {2, 3}, Shape(2, 3, 1, 1, 3), Shape(2, 3, 3)}};
+    for (const Case& one : cases) {
+        const Tensor x = numbers(one.shape);
+        for (const bool keeps : {true, false}) {
+            INFO(intq::to_string(one.shape) << " to " << intq::to_string(keeps ? one.kept : one.gone));
+            const Tensor most = (*reduction("ReduceMax", one.axes, keeps, one.open).import())(x).tensor();
+            CHECK(most.shape() == (keeps ? one.kept : one.gone));
+            CHECK(values_of(most) == joined(x, one.axes, -1e9f, [](float a, float b) { return (std::max)(a, b); }));
+            const Tensor least = (*reduction("ReduceMin", one.axes, keeps, one.open).import())(x).tensor();
+            CHECK(least.shape() == (keeps ? one.kept : one.gone));
+            CHECK(values_of(least) == joined(x, one.axes, 1e9f, [](float a, float b) { return (std::min)(a, b); }));
+        }
+    }
+    CHECK(test::type_of(reduction("ReduceMax", {2, 3}, true, {-1, 3, 4, 5})) == "MaxPool2d");
+    const OneNode whole{.op_type = "GlobalMaxPool"};
+    CHECK(test::type_of(whole) == "MaxPool2d");
+    CHECK((*whole.import())(numbers(Shape(2, 4, 6, 6))).tensor().shape() == Shape(2, 4, 1, 1));
+    const OneNode line{.op_type = "GlobalMaxPool", .x_shape = {-1, 4, 6}};
+    CHECK((*line.import())(numbers(Shape(2, 4, 6))).tensor().shape() == Shape(2, 4, 1));
+}
+
+TEST_CASE("A ReduceMax of the samples, of axes apart or of unknown extents is refused") {
+    const auto reason = [](const Ints& axes, Ints shape) {
+        return refusal(reduction("ReduceMax", axes, true, std::move(shape)));
+    };
+    CHECK_THAT(reason({0}, {-1, 3, 4, 5}), Contains("its axes hold axis 0 of shape (?, 3, 4, 5), the samples"));
+    CHECK_THAT(reason({}, {-1, 3, 4, 5}), Contains("hold axis 0"));
+    CHECK_THAT(reason({1, 3}, {-1, 3, 4, 5}), Contains("its axes (1, 3) do not follow each other"));
+    CHECK_THAT(reason({2}, {-1, 3, -1, 5}), Contains("with extents that are known behind the samples"));
+    CHECK_THAT(reason({4}, {-1, 3, 4, 5}), Contains("axis 4 does not exist"));
+    CHECK_THAT(reason({1}, {-1, std::int64_t{1} << 25}), Contains("the extent 33554432 is not in [1, "));
+    CHECK(test::type_of({.op_type = "ReduceMax", .attributes = {attribute("noop_with_empty_axes", 1)}, .opset = 18}) ==
+          "Identity");
+}
+
+TEST_CASE("ReduceL2 is the root of a mean of squares, and a quotient of values a product with a reciprocal") {
+    const Tensor x = numbers(Shape(2, 3, 4, 5));
+    for (const Ints& axes : {Ints{1}, Ints{2, 3}, Ints{-1}}) {
+        const Tensor y = (*reduction("ReduceL2", axes, false, {-1, 3, 4, 5}).import())(x).tensor();
+        const std::vector<float> sums = joined(x, axes, 0.0f, [](float a, float b) { return a + b * b; });
+        REQUIRE(y.flat<float>().size() == sums.size());
+        for (std::size_t i = 0; i < sums.size(); ++i)
+            CHECK(std::fabs(y.flat<float>()[i] - std::sqrt(sums[i])) <= 1e-6f * std::sqrt(sums[i]));
+    }
+    CHECK_THAT(refusal(reduction("ReduceL2", {2}, true, {-1, 3, -1, 5})),
+               Contains("the axes (2) of shape (?, 3, ?, 5) hold a number of elements that is not known"));
+    CHECK_THAT(refusal(reduction("ReduceL2", {7}, true, {-1, 3, 4, 5})), Contains("axis 7 does not exist"));
+    const auto quotient = [](std::vector<std::string> inputs) {
+        return test::ModelParts{.nodes = {node("Exp", {"x"}, {"e"}), node("Div", std::move(inputs), {"y"}, {}, "n")},
+                                .initializers = {tensor("one", {}, {1.0f}), tensor("two", {}, {2.0f}),
+                                                 tensor("row", {3}, {1.0f, 2.0f, 4.0f})},
+                                .inputs = {test::value_info("x", {-1, 3})}};
+    };
+    const auto module = test::import(quotient({"x", "e"}));
+    CHECK_THAT(graph::to_string(module->graph()), Contains("target=reciprocal") && Contains("target=n, method=mul"));
+    const Tensor a = Tensor::from(Shape(1, 3), {-1.0f, 0.5f, 2.0f});
+    const auto near = [&](std::vector<std::string> inputs, const std::function<float(float, std::size_t)>& expected) {
+        const Tensor y = (*test::import(quotient(std::move(inputs))))(a).tensor();
+        for (std::size_t i = 0; i < 3; ++i)
+            CHECK(std::fabs(y.flat<float>()[i] - expected(a.flat<float>()[i], i)) < 1e-5f);
+    };
+    near({"x", "e"}, [](float v, std::size_t) { return v / std::exp(v); });
+    near({"one", "e"}, [](float v, std::size_t) { return 1.0f / std::exp(v); });
+    near({"two", "e"}, [](float v, std::size_t) { return 2.0f / std::exp(v); });
+    near({"row", "e"}, [](float v, std::size_t i) { return static_cast<float>(1 << i) / std::exp(v); });
+}
