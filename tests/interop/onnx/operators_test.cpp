@@ -785,10 +785,15 @@ TEST_CASE("A zero point of a weight may be cast to the type of the codes") {
           std::vector<float>{1, -1, 0, 0, 2, -2, 1, 0, 4, -4, 50, 0});
     CHECK(layer_codes(parts(2, 128), "n").grid->zero_points.empty());
     CHECK_THAT(refusal(parts(2, 256)), Contains("(Cast \"cast\")") && Contains("does not fit"));
-    CHECK_THAT(refusal(parts(4, 0)), Contains("the dtype of code 4") && Contains("int8, uint8, int16"));
+    CHECK_THAT(refusal(parts(4, 0)),
+               Contains("a cast of a constant to uint16 is not supported") && Contains("int8, uint8, int16"));
     CHECK(OneNode{.op_type = "Cast", .attributes = {attribute("to", 1)}}.import()->graph().size() == 2);
     CHECK_THAT(refusal({.op_type = "Cast", .attributes = {attribute("to", 7)}}),
-               Contains("a value is cast to the dtype of code 7"));
+               Contains("a value is cast to int64, which is not supported; expected float32"));
+    CHECK_THAT(refusal({.op_type = "Cast", .attributes = {attribute("to", 10)}}),
+               Contains("a value is cast to float16"));
+    CHECK_THAT(refusal({.op_type = "Cast", .attributes = {attribute("to", -9)}}),
+               Contains("a value is cast to a type of the unknown code -9"));
 }
 
 TEST_CASE("alpha of a Gemm is part of the scale of its weight, and beta takes the codes of the bias away") {

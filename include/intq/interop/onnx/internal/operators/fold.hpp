@@ -53,6 +53,7 @@ void shape(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_logic.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_moves.hpp"
+#    include "intq/interop/onnx/internal/read/element_types.hpp"
 #    include "intq/interop/onnx/internal/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
@@ -212,7 +213,7 @@ INTQ_INLINE FileTensor fold_cast(NodeImport& node) {
         });
     const DType to = code > 0 && code < static_cast<std::int64_t>(std::size(types)) ? types[code] : DType::none;
     if (to == DType::none)
-        throw Error("a cast of a constant to the dtype of code " + std::to_string(code) +
+        throw Error("a cast of a constant to " + detail::describe_element_type(code) +
                     " is not supported; expected float32, int8, uint8, int16, int32, int64 or bool");
     if (to == from.dtype) return from;
     return with_any_type(to, [&]<class To>(To) {

@@ -64,6 +64,7 @@ void pad(NodeImport& node);
 #    include "intq/interop/onnx/internal/operators/expand.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_moves.hpp"
 #    include "intq/interop/onnx/internal/operators/reshape.hpp"
+#    include "intq/interop/onnx/internal/read/element_types.hpp"
 #    include "intq/interop/onnx/internal/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
@@ -135,8 +136,8 @@ INTQ_INLINE void cast(NodeImport& node) {
     if (ids != nullptr)
         throw Error("integers that are given to the model are cast to real numbers, which is not supported");
     if (const std::int64_t code = node.integer("to", 0); code != 1)
-        throw Error("a value is cast to the dtype of code " + std::to_string(code) +
-                    ", which is not supported; expected float32 (1)");
+        throw Error("a value is cast to " + detail::describe_element_type(code) +
+                    ", which is not supported; expected float32");
     node.set_output({.node = &x, .dims = node.dims(0)});
 }
 

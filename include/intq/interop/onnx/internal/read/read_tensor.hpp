@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
+#include "intq/interop/onnx/internal/read/element_types.hpp"
 #include "intq/interop/onnx/internal/read/external_data.hpp"
 #include "intq/interop/onnx/internal/read/limits.hpp"
 #include "intq/interop/onnx/read/model.hpp"
@@ -22,13 +23,6 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 using io::ProtobufReader;
-
-/// TensorProto.DataType by code.
-struct ElementType {
-    const char* name;
-    DType dtype;
-};
-const ElementType& element_type(std::int64_t code);
 
 /// The contents of a TensorProto before they are checked.
 struct RawTensor {
@@ -73,24 +67,9 @@ namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
-inline constexpr ElementType element_types[] = {
-    {"undefined", DType::none},      {"float32", DType::float32}, {"uint8", DType::uint8},
-    {"int8", DType::int8},           {"uint16", DType::none},     {"int16", DType::int16},
-    {"int32", DType::int32},         {"int64", DType::int64},     {"string", DType::none},
-    {"bool", DType::uint8},          {"float16", DType::none},    {"float64", DType::float64},
-    {"uint32", DType::none},         {"uint64", DType::none},     {"complex64", DType::none},
-    {"complex128", DType::none},     {"bfloat16", DType::none},   {"float8e4m3fn", DType::none},
-    {"float8e4m3fnuz", DType::none}, {"float8e5m2", DType::none}, {"float8e5m2fnuz", DType::none},
-    {"uint4", DType::none},          {"int4", DType::none},       {"float4e2m1", DType::none},
-    {"float8e8m0", DType::none},     {"uint2", DType::none},      {"int2", DType::none}};
 inline constexpr std::int64_t bool_code = 9;
 /// TensorProto.DataLocation.
 inline constexpr std::int64_t external_location = 1;
-
-INTQ_INLINE const ElementType& element_type(std::int64_t code) {
-    static constexpr ElementType unknown{"of an unknown code", DType::none};
-    return code >= 0 && code < static_cast<std::int64_t>(std::size(element_types)) ? element_types[code] : unknown;
-}
 
 /// Number of elements. Throws when it, or the number of bytes, overflows.
 INTQ_INLINE std::size_t checked_element_count(const std::vector<std::int64_t>& dims, index_t element) {
