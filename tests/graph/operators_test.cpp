@@ -285,3 +285,11 @@ TEST_CASE("The page of operators has the rows") {
     if (!is_there) std::cout << rows;
     CHECK(is_there);
 }
+
+TEST_CASE("The page on ONNX lists each operator that is read") {
+    const std::string& page = text_of("docs/onnx.md");
+    for (const interop::onnx::OnnxOperator& row : interop::onnx::onnx_operators) {
+        INFO(row.op_type);
+        CHECK(page.find("`" + std::string(row.op_type) + "`") != std::string::npos);
+    }
+}

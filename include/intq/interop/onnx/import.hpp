@@ -86,6 +86,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
 #    include "intq/nn/layers/initial_weights.hpp"
 
 namespace intq::interop::onnx {
@@ -261,28 +262,21 @@ private:
             });
         if (row != std::end(onnx_operators)) return *row;
         throw Error("the operator " + in_quotes(ours ? node.op_type : node.domain + "." + node.op_type) +
-                    " is not supported in opset " + std::to_string(model_.opset) + "; supported are " +
-                    known_operators());
+                    " is not supported in opset " + std::to_string(model_.opset) + what_is_read(ours, node.op_type));
     }
 
-    /// "Abs, Add, ...; beside one constant Max, Min, Pow; on constants alone Cast, ..."
-    static std::string known_operators() {
-        std::set<std::string> of_values, beside_constant, of_constants;
+    /// The opsets of an operator that others read, or the operators with the nearest names.
+    static std::string what_is_read(bool ours, const std::string& op_type) {
+        std::vector<std::string> names;
         for (const OnnxOperator& row : onnx_operators) {
-            const bool takes_constant =
-                row.import == &operators::maximum || row.import == &operators::minimum || row.import == &operators::pow;
-            (row.import == &operators::of_constants ? of_constants
-             : takes_constant                       ? beside_constant
-                                                    : of_values)
-                .emplace(row.op_type);
+            if (ours && op_type == row.op_type)
+                return "; it is read in opsets " + std::to_string(row.first_opset) + " to " +
+                       std::to_string(row.last_opset);
+            names.emplace_back(row.op_type);
         }
-        const auto list = [](const std::set<std::string>& names) {
-            std::string text;
-            for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-            return text;
-        };
-        return list(of_values) + "; beside one constant " + list(beside_constant) + "; on constants alone " +
-               list(of_constants);
+        constexpr std::size_t longest = 32;  // that is compared: a file may hold many long names
+        return "; the nearest of those that are read are " + nearest_names(op_type.substr(0, longest), names) +
+               ", and docs/onnx.md lists all";
     }
 
     std::string why_missing(const std::string& name) const {
