@@ -131,6 +131,32 @@ TEST_CASE("Keys that are transposed as one list of matrices are transposed for e
     CHECK(last_two(parts_of(reshaped("other"), constants)) == "permute reshape");  // other matrices: as written
 }
 
+TEST_CASE("A file whose shapes fix one sample is said to, where an example has more") {
+    const auto refusal_of = [](std::vector<std::int64_t> shape) {
+        test::ModelParts parts{
+            .nodes = {node("Relu", {"x"}, {"r"}), node("Reshape", {"r", "shape"}, {"y"}, {}, "fixed")},
+            .initializers = {int64_tensor("shape", shape)},
+            .inputs = {test::value_info("x", {-1, 4, 6})}};
+        const auto module = module_of(parts);
+        quantization::add_stubs(*module);
+        const kernels::KernelTable& table = *test::scalar_tables().tables[0];
+        quantization::PrepareOptions options;
+        options.example_inputs = {Tensor::of_shape(Shape(2, 4, 6))};
+        try {
+            quantization::prepare_calibration_fx(*module,
+                                                 quantization::get_default_qconfig_mapping(table.policy(), DType::int8),
+                                                 table.policy(), options);
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string("not refused");
+    };
+    const auto contains = [](const std::string& text) { return Catch::Matchers::Contains(text); };
+    CHECK_THAT(refusal_of({2, 2, 6}), contains("cannot take the shape (2, 2, 6)") &&
+                                          contains("the model takes one sample, so its shapes fix their number"));
+    CHECK_THAT(refusal_of({3, 2, 6}), contains("cannot take the shape (3, 2, 6)") && !contains("takes one sample"));
+}
+
 TEST_CASE("Moves that keep the samples, select them, or are none stay as they are") {
     const auto rewritten = [](const test::ModelParts& parts) {
         return interop::onnx::with_samples_first(interop::onnx::parse_model(test::model(parts).bytes(), "m"))

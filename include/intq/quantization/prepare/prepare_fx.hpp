@@ -669,6 +669,23 @@ private:
     static constexpr const char* no_qconfig = "its qconfig is none";
 };
 
+/// Whether a model that does not take the example takes one sample of it.
+INTQ_INLINE bool takes_one_sample(graph::GraphModule& model, std::span<const Tensor> example_inputs) {
+    std::vector<nn::Value> values;
+    for (const Tensor& example : example_inputs) {
+        Shape shape = example.shape();
+        if (shape.rank == 0 || shape.extents[0] < 2) return false;
+        shape.extents[0] = 1;
+        values.emplace_back(Tensor::of_shape(shape));
+    }
+    try {
+        graph::propagate_shapes(model, values);
+    } catch (const Error&) {
+        return false;
+    }
+    return true;
+}
+
 /// Records the shapes that the values of a traced model have on the example, because the fusion reads them. The model
 /// stays as it is.
 INTQ_INLINE void record_shapes(graph::GraphModule& model, std::span<const Tensor> example_inputs) {
@@ -678,7 +695,10 @@ INTQ_INLINE void record_shapes(graph::GraphModule& model, std::span<const Tensor
     try {
         graph::propagate_shapes(*copy, values);
     } catch (const Error& error) {
-        throw Error("prepare: example_inputs", error);
+        if (!takes_one_sample(*copy, example_inputs)) throw Error("prepare: example_inputs", error);
+        throw Error("prepare: example_inputs", std::string(error.what()) +
+                                                   "; the model takes one sample, so its shapes fix their number: "
+                                                   "export it with an open batch");
     }
     const auto from = copy->graph().nodes(), to = model.graph().nodes();
     for (std::size_t i = 0; i < to.size(); ++i) to[i]->outputs() = from[i]->outputs();
