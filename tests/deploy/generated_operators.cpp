@@ -28,7 +28,8 @@ class Caller {
 public:
     Caller(const runtime::Program& program, const std::byte* inputs) : program_(program), next_input_(inputs) {}
 
-    template <class... Pointers> std::vector<std::byte> call(void (*run)(Pointers...) noexcept) {
+    /// A run that compares stated bounds returns whether they hold.
+    template <class Result, class... Pointers> std::vector<std::byte> call(Result (*run)(Pointers...) noexcept) {
         // Room for each first: it must not move. Braces place the arguments from left to right.
         buffers_.resize(sizeof...(Pointers));
         std::apply(run, std::tuple<Pointers...>{place<Pointers>()...});
