@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "intq/interop/onnx/import.hpp"
+#include "intq/interop/quantized_onnx/import_quantized.hpp"
 #include "intq/interop/quantized_onnx/internal/quantized_export.hpp"
 #include "intq/nn.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
@@ -121,6 +122,10 @@ TEST_CASE("A converted class token is written to ONNX with the samples open, and
     const auto again = interop::onnx::import_model(model);
     const auto more = test::random_tensor(Shape(5, tokens, width), 11);
     const intq::Tensor expected = (*make_reference(quantized))(nn::Value(more)).tensor();
+    interop::onnx::QuantizedImportOptions reading;
+    reading.example_inputs = {more};
+    const QuantizedGraph given = interop::onnx::import_quantized(model, reading);
+    CHECK(test::same_bytes(lower(given, table, 5).run(more), lower(quantized, table, 5).run(more)));
     // The file holds the bias as codes of the accumulator.
     CHECK(test::largest_difference((*again)(nn::Value(more)).tensor(), expected) < 1e-3);
 }

@@ -71,7 +71,7 @@ std::vector<const kernels::KernelTable*> tables(DType dtype) {
     return result;
 }
 
-void check(const Body& body, const intq::Tensor& mask, double int8_db, double int16_db) {
+void check(const Body& body, const intq::Tensor& mask, double int8_db, double int16_db, index_t whole_row = -1) {
     const intq::Tensor x = test::random_tensor(Shape(3, heads, tokens, 4), 1);
     for (const DType dtype : {DType::int8, DType::int16})
         for (const kernels::KernelTable* table : tables(dtype)) {
@@ -92,7 +92,7 @@ void check(const Body& body, const intq::Tensor& mask, double int8_db, double in
             const float most = ends ? 2.0f / 32768.0f : 0.0f;
             const intq::Tensor p = *simulation.value_of("softmax");
             for (index_t row = 0; row < 3 * heads * tokens; ++row)
-                for (index_t j = row % tokens + 1; j < tokens; ++j)
+                for (index_t j = row % tokens + 1; row % tokens != whole_row && j < tokens; ++j)
                     REQUIRE(p.contiguous().flat<float>()[static_cast<std::size_t>(row * tokens + j)] <= most);
         }
 }
@@ -150,6 +150,17 @@ TEST_CASE("A row of masks alone keeps its scores") {
             const auto at = static_cast<std::size_t>((plane * tokens + 2) * tokens + j);
             CHECK(std::fabs(y.contiguous().flat<float>()[at] - expected.flat<float>()[at]) < 0.02f);
         }
+}
+
+TEST_CASE("A row that is filled as a whole costs the others nothing") {
+    intq::Tensor mask = causal(0, DType::uint8);
+    for (index_t j = 0; j < tokens; ++j) mask.flat<std::uint8_t>()[static_cast<std::size_t>(2 * tokens + j)] = 1;
+    for (const double value : {-1e9, -1e4}) {
+        INFO(value);
+        check([=](LambdaModel& m,
+                  const nn::Value& x) { return attend(nn::masked_fill(scores_of(x), m.tensor("mask"), value), x); },
+              mask, 25.0, 50.0, 2);
+    }
 }
 
 TEST_CASE("An observer of scores sees masks where their probability rounds to 0, and leaves rows of masks out") {

@@ -91,6 +91,29 @@ TEST_CASE("The residual stream is its adds, norms and sources, each with its rea
           }).find("the target bernoulli2 has no add of int16 codes") != std::string::npos);
 }
 
+TEST_CASE("A relu behind a residual add carries the stream, fused or not") {
+    const auto model = test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                                         {"conv", test::make_conv(3, 3, 3, 1)},
+                                         {"skip", std::make_shared<nn::FloatFunctional>()},
+                                         {"head", test::make_conv(3, 2, 1, 2)},
+                                         {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                                        [](test::LambdaModel& m, nn::Arguments a) {
+                                            const nn::Value x = m.call("quant", a[0]);
+                                            const nn::Value y = nn::relu(nn::call_add(m, "skip", m.call("conv", x), x));
+                                            return m.call("dequant", m.call("head", y));
+                                        });
+    model->eval();
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 1);
+    for (const kernels::KernelTable* table : test::scalar_tables().tables) {
+        if (std::string(table->policy().name) == "bernoulli2") continue;
+        INFO(table->policy().name);
+        const auto prepared =
+            prepare_calibration_fx(*model, get_transformer_qconfig_mapping(*model, table->policy()), table->policy());
+        calibrate(*prepared, x, 2);
+        CHECK(test::sqnr((*model)(nn::Value(x)).tensor(), lower(convert_fx(*prepared), *table, 2).run(x)) > 30.0);
+    }
+}
+
 TEST_CASE("With the stream in int16, an encoder is nearer to float by far, and its program is its simulation") {
     for (const kernels::KernelTable* table : test::scalar_tables().tables) {
         const std::string target(table->policy().name);

@@ -63,6 +63,7 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #    include "intq/graph/node.hpp"
 #    include "intq/graph/operator_rows.hpp"
 #    include "intq/graph/operators.hpp"
+#    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/interop/onnx/import.hpp"
 #    include "intq/interop/onnx/internal/nodes/quantize_dequantize.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
@@ -192,7 +193,8 @@ private:
             on_grid_[&node] = quantizer;
             return;
         }
-        const std::vector<graph::Node*> operands = node.operands();
+        std::vector<graph::Node*> operands = node.operands();
+        std::erase_if(operands, [](const graph::Node* operand) { return graph::gives_shape(*operand); });
         const auto is_on_grid = [&](const graph::Node* operand) { return on_grid_.count(operand) != 0; };
         const bool all_on_grid = graph::reads_ids(row.name) ||
                                  (!operands.empty() && std::all_of(operands.begin(), operands.end(), is_on_grid));

@@ -45,7 +45,9 @@ Tensor activate(const Tensor& x, Activation activation);
 
 #    include <cstddef>
 #    include <cstdint>
+#    include <string>
 
+#    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
 #    include "intq/nn/float_operators/move.hpp"
 
@@ -110,7 +112,8 @@ INTQ_INLINE Tensor mul(const Tensor& a, double b) {
 
 INTQ_INLINE Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
     x.expect_dtype("masked_fill", DType::float32);
-    mask.expect_dtype("the mask of masked_fill", DType::uint8);
+    if (mask.dtype() != DType::uint8)
+        throw Error(std::string("masked_fill: the mask must be uint8, of 0 and 1, given ") + name_of(mask.dtype()));
     if (detail::is_of_shapes(x, mask)) return Tensor::of_shape(x.shape(), DType::float32);
     Tensor y = x.contiguous().clone();
     const Tensor all = expand(mask, x.shape(), "masked_fill");

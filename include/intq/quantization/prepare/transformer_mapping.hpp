@@ -139,7 +139,9 @@ private:
         if (values.size() != 2 || values[0] == values[1]) return;
         for (const std::size_t passed : {std::size_t{0}, std::size_t{1}}) {
             if (!is_branch(*values[1 - passed], *values[passed])) continue;
-            mark(node, "residual add");
+            // A relu that alone reads the add has its quantizer.
+            const bool has_relu = node.users().size() == 1 && names_.of(*node.users()[0]).starts_with("relu");
+            mark(has_relu ? *node.users()[0] : node, "residual add");
             return mark_sources(*values[passed]);
         }
     }

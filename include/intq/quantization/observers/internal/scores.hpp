@@ -37,7 +37,8 @@ template <class Visit> void for_each_row(const Shape& shape, int axis, const Vis
 ///
 ///     x'[i] = max(x) - ln(2·codes·n)  for x[i] < max(x) - 80;  x[i] otherwise
 ///
-/// Rows of masks alone stay, and so does a tensor without masks.
+/// A row that is as a whole 1000 below the largest score of all has masks alone, which a softmax gives equal parts; it
+/// is observed at max - ln(2·codes·n) of all. A tensor without masks stays.
 Tensor scores_in_reach(const Tensor& x, int axis, DType dtype);
 
 }  // namespace detail
@@ -64,10 +65,12 @@ INTQ_INLINE Tensor scores_in_reach(const Tensor& x, int axis, DType dtype) {
     const auto values = result.flat<float>();
     const double codes = std::ldexp(1.0, 8 * static_cast<int>(size_of(dtype)));
     const auto reach = static_cast<float>(std::log(2.0 * codes * static_cast<double>(x.extent(along))));
+    constexpr float masked_row = 1000.0f;
+    const float most = values.empty() ? 0.0f : *std::max_element(values.begin(), values.end());
     for_each_row(x.shape(), along, [&](const std::vector<std::size_t>& row) {
         float largest = values[row[0]];
         for (const std::size_t i : row) largest = (std::max)(largest, values[i]);
-        if (largest <= std::numeric_limits<float>::lowest()) return;
+        if (largest < most - masked_row) largest = most;
         for (const std::size_t i : row)
             if (values[i] < largest - masked_scores) values[i] = largest - reach;
     });
