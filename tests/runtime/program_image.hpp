@@ -82,6 +82,7 @@ inline ProgramImage write_program(const runtime::Program& program, const kernels
         image.put(q.is_per_channel() ? 0 : q.zero_point());
         image.put(q.quant_min());
         image.put(q.quant_max());
+        image.put(static_cast<std::uint8_t>(tensor.has_stated_bounds));
     }
     image.put(static_cast<std::uint8_t>(program.instructions.size()));
     const kernels::ParamContext context{&packing};
@@ -175,6 +176,8 @@ private:
         const auto low = get<std::int64_t>(), high = get<std::int64_t>();
         tensor.qparams = axis >= 0 ? QParams::per_channel(scales, {}, axis, low, high)
                                    : QParams::per_tensor(scales.empty() ? 0.0f : scales[0], zero_point, low, high);
+        // Of ids alone: what fills other inputs keeps to no bounds.
+        tensor.has_stated_bounds = get<std::uint8_t>() != 0 && tensor.dtype == DType::int32;
         tensors_.push_back(tensor);
     }
     bool read_instruction(const kernels::ParamContext& context) {

@@ -39,7 +39,7 @@ def check(path):
 
 
 def code_type(codes):
-    return {"int8": onnx.TensorProto.INT8, "int16": onnx.TensorProto.INT16,
+    return {"int8": onnx.TensorProto.INT8, "int16": onnx.TensorProto.INT16, "int64": onnx.TensorProto.INT64,
             "float32": onnx.TensorProto.FLOAT}[codes.dtype.name]
 
 
