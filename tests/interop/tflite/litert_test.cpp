@@ -489,7 +489,7 @@ TEST_CASE("Pieces and places that a file does not have are refused with the oper
     const auto with_integers = [&](std::size_t i, const std::vector<std::int32_t>& numbers) {
         return with_tensor(&tflite::FileOperator::inputs, i, [=](tflite::FileTensor& tensor) {
             auto bytes = std::make_shared<std::vector<std::byte>>(4 * numbers.size());
-            std::memcpy(bytes->data(), numbers.data(), bytes->size());
+            if (!numbers.empty()) std::memcpy(bytes->data(), numbers.data(), bytes->size());
             tensor.data = *bytes;
             tensor.kept = bytes;
             tensor.dims = {static_cast<index_t>(numbers.size())};
