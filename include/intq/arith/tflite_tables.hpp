@@ -132,8 +132,7 @@ inline Status make_tflite_int8_table(TableFunction function, const CodesOf& in, 
 /// each operation in float32. For x <= 0, f is the lowest value of the output for log and its highest for rsqrt.
 ///
 /// @return ok; the errors of make_int16_table(); value_out_of_range of output, naming the entry, where the last bit of
-/// f
-///         decides between two entries, or f leaves float32
+///         f decides between two entries, or f leaves float32
 inline Status make_tflite_int16_table(TableFunction function, const CodesOf& in, const CodesOf& out,
                                       std::span<std::int16_t> entries) noexcept {
     const Status status =

@@ -161,11 +161,14 @@ INTQ_INLINE Shape with_batch(Shape shape, index_t batch) {
     return shape;
 }
 
+[[noreturn]] INTQ_INLINE void throw_wrong_id(const runtime::ProgramTensor& ids, std::int64_t given) {
+    throw Error("the input " + in_quotes(ids.name) + " holds " + std::to_string(given) + ", expected " +
+                std::to_string(ids.qparams.quant_min()) + " to " + std::to_string(ids.qparams.quant_max()));
+}
+
 [[noreturn]] INTQ_INLINE void throw_broken_bounds(const runtime::Program& program, const runtime::RunResult& result) {
     const runtime::ProgramTensor& tensor = program.tensor(result.tensor);
-    if (tensor.dtype == DType::int32)
-        throw Error("the input " + in_quotes(tensor.name) + " holds " + std::to_string(result.code) + ", expected " +
-                    std::to_string(tensor.qparams.quant_min()) + " to " + std::to_string(tensor.qparams.quant_max()));
+    if (tensor.dtype == DType::int32) throw_wrong_id(tensor, result.code);
     throw Error("the tensor " + in_quotes(tensor.name) + " holds the code " + std::to_string(result.code) +
                 ", and the bounds that were stated for its codes are " + std::to_string(tensor.qparams.quant_min()) +
                 " and " + std::to_string(tensor.qparams.quant_max()) +
@@ -189,8 +192,7 @@ INTQ_INLINE Tensor ids_of(const runtime::ProgramTensor& x, const Tensor& given) 
     for (std::size_t i = 0; i < ids.flat<std::int32_t>().size(); ++i) {
         const std::int64_t id = from.flat<std::int64_t>()[i];
         if (id < x.qparams.quant_min() || id > x.qparams.quant_max())
-            throw Error("the input " + in_quotes(x.name) + " holds " + std::to_string(id) + ", expected " +
-                        std::to_string(x.qparams.quant_min()) + " to " + std::to_string(x.qparams.quant_max()));
+            throw_wrong_id(x, id);
         ids.flat<std::int32_t>()[i] = static_cast<std::int32_t>(id);
     }
     return ids;

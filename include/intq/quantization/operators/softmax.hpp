@@ -120,6 +120,7 @@ INTQ_INLINE int softmax_axis(const StepRequest& request) {
     const auto* module = dynamic_cast<const nn::Softmax*>(request.module);
     return module != nullptr ? module->axis() : request.integer(1, -1);
 }
+
 INTQ_INLINE std::optional<int> softmax_axis(const graph::Node& node, const nn::Module* called) {
     if (const auto* module = dynamic_cast<const nn::Softmax*>(called))
         return module->is_from_axis() ? std::nullopt : std::optional(module->axis());
