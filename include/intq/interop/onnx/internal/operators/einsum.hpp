@@ -163,16 +163,14 @@ INTQ_INLINE void note_extents(const Equation& equation, const std::string& lette
     }
 }
 
-INTQ_INLINE index_t product_of_axes(const std::string& letters, const Extents& extents) {
-    std::vector<index_t> dims;
-    for (const char one : letters) dims.push_back(extents.at(one));
-    return product_of(dims, 0, dims.size());
-}
-
 INTQ_INLINE std::vector<index_t> dims_of_axes(const std::string& letters, const Extents& extents) {
     std::vector<index_t> dims;
     for (const char one : letters) dims.push_back(extents.at(one));
     return dims;
+}
+
+INTQ_INLINE index_t product_of_axes(const std::string& letters, const Extents& extents) {
+    return product_of(dims_of_axes(letters, extents), 0, letters.size());
 }
 
 /// An operand as matrices: its batches, and two groups of axes joined to one each.
