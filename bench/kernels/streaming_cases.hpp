@@ -352,7 +352,7 @@ template <class Backend> void add_matmul(std::vector<Case>& cases) {
                      }});
 }
 
-/// Rows of 64 codes of a table of 32,000, in the order of a multiplicative generator.
+/// Rows of 64 codes of a table of 32,000, in the order of a linear congruential generator.
 template <class Backend> void add_embedding(std::vector<Case>& cases) {
     constexpr index_t rows = 32000;
     const auto table = std::make_shared<Buffer<std::int8_t>>(rows * channels);
