@@ -71,14 +71,17 @@ std::vector<const kernels::KernelTable*> tables(DType dtype) {
     return result;
 }
 
-void check(const Body& body, const intq::Tensor& mask, double int8_db, double int16_db, index_t whole_row = -1) {
+/// @param example  shapes that prepare shall know; none if empty
+void check(const Body& body, const intq::Tensor& mask, double int8_db, double int16_db, index_t whole_row = -1,
+           const std::vector<intq::Tensor>& example = {}) {
     const intq::Tensor x = test::random_tensor(Shape(3, heads, tokens, 4), 1);
     for (const DType dtype : {DType::int8, DType::int16})
         for (const kernels::KernelTable* table : tables(dtype)) {
             INFO(table->policy().name << " in " << name_of(dtype));
             const auto model = model_of(body, mask);
-            const auto prepared = prepare_calibration_fx(
-                *model, get_default_qconfig_mapping(table->policy(), dtype, DType::int8), table->policy());
+            const auto prepared =
+                prepare_calibration_fx(*model, get_default_qconfig_mapping(table->policy(), dtype, DType::int8),
+                                       table->policy(), {.example_inputs = example});
             CHECK(prepared->report().fallbacks.empty());
             calibrate(*prepared, x, 3);
             ExactSimulation simulation(*prepared, *table, 3);
@@ -132,24 +135,106 @@ TEST_CASE("Of two products that attend to masked scores, each has its own softma
         causal(-1e9f), 25.0, 48.0);
 }
 
-TEST_CASE("A row of masks alone keeps its scores") {
-    intq::Tensor mask = causal(-1e9f);
-    for (index_t j = 0; j < tokens; ++j) mask.flat<float>()[static_cast<std::size_t>(2 * tokens + j)] = -1e9f;
+TEST_CASE("A mask is found behind and in front of other numbers, factors and moves") {
+    const auto small = [](const nn::Value& x) { return scores_of(x) * 0.5; };
+    intq::Tensor bias = intq::Tensor::zeros(Shape(1, heads, tokens, tokens));
+    for (index_t i = 0; i < bias.size(); ++i)
+        bias.flat<float>()[static_cast<std::size_t>(i)] = -0.1f * static_cast<float>(i % 7);
+    const auto biased = [&](LambdaModel& m) -> nn::Value {
+        if (m.find_tensor("bias") == nullptr) m.add_buffer("bias", bias);
+        return m.tensor("bias");
+    };
+    const std::vector<intq::Tensor> shapes{intq::Tensor::of_shape(Shape(2, heads, tokens, 4))};
+    const Body bodies[] = {
+        [&](LambdaModel& m, const nn::Value& x) { return attend(small(x) + m.tensor("mask") + biased(m), x); },
+        [&](LambdaModel& m, const nn::Value& x) { return attend(biased(m) + (m.tensor("mask") + small(x)), x); },
+        [&](LambdaModel& m, const nn::Value& x) { return attend((scores_of(x) + m.tensor("mask")) * 0.5, x); },
+        [&](LambdaModel& m, const nn::Value& x) { return attend(nn::neg(nn::neg(small(x)) - m.tensor("mask")), x); },
+        [&](LambdaModel& m, const nn::Value& x) { return attend(m.tensor("mask") - nn::neg(small(x)), x); },
+        [&](LambdaModel& m, const nn::Value& x) {
+            return attend(biased(m) + m.call("masked", small(x)) * 2.0 + m.tensor("mask"), x);
+        },
+    };
+    for (const Body& body : bodies) {
+        INFO("form " << &body - bodies);
+        check(body, causal(-1e9f), 25.0, 47.0, -1, shapes);
+    }
+    check(
+        [&](LambdaModel& m, const nn::Value& x) {
+            const nn::Value moved = nn::permute(small(x) + m.tensor("mask"), {0, 2, 1, 3});
+            return nn::permute(attend(nn::permute(moved, {0, 2, 1, 3}), x), {0, 2, 1, 3});
+        },
+        causal(-1e9f), 25.0, 47.0, -1, shapes);
+}
+
+TEST_CASE("Of a masked value that softmaxes of two axes read, each has its own mask") {
+    check(
+        [](LambdaModel& m, const nn::Value& x) {
+            const nn::Value scores = scores_of(x) + m.tensor("mask");
+            return attend(scores, x) + nn::matmul(nn::softmax(scores, -2), x);
+        },
+        causal(-1e9f), 25.0, 47.0);
+    check([](LambdaModel& m, const nn::Value& x) { return attend(scores_of(x) - m.tensor("mask"), x); }, causal(1e9f),
+          25.0, 50.0);
+}
+
+TEST_CASE("Another reader of masked scores keeps the mask, and costs the softmax nothing") {
+    const auto& table = *test::scalar_tables().tables[0];
+    const intq::Tensor x = test::random_tensor(Shape(2, heads, tokens, 4), 3);
+    const auto model = model_of(
+        [](LambdaModel& m, const nn::Value& y) {
+            const nn::Value scores = scores_of(y) + m.tensor("mask");
+            return attend(scores * 0.5, y) + nn::matmul(scores, y);
+        },
+        causal(-1e9f));
+    const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(table.policy()), table.policy());
+    calibrate(*prepared, x, 2);
+    ExactSimulation simulation(*prepared, table, 2);
+    const intq::Tensor y = simulation.run({&x, 1})[0];
+    CHECK(test::sqnr((*model)(nn::Value(x)).tensor(), y) > 25.0);  // the mask's numbers themselves
+    intq::Tensor scores = scores_of(nn::Value(x)).tensor();
+    const nn::Value p = nn::softmax((nn::Value(scores) + nn::Value(causal(-1e9f))) * 0.5, -1);
+    CHECK(test::sqnr(p.tensor(), *simulation.value_of("softmax")) > 30.0);
+}
+
+TEST_CASE("A sum of a masked value with itself stays as it is") {
+    const auto& table = *test::scalar_tables().tables[0];
+    const intq::Tensor x = test::random_tensor(Shape(2, heads, tokens, 4), 3);
+    const auto model = model_of(
+        [](LambdaModel& m, const nn::Value& y) {
+            const nn::Value half = (scores_of(y) + m.tensor("mask")) * 0.5;
+            return attend(half + half, y);
+        },
+        causal(-100.0f));
+    const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(table.policy()), table.policy());
+    calibrate(*prepared, x, 2);
+    CHECK(test::sqnr((*model)(nn::Value(x)).tensor(), lower(convert_fx(*prepared), table, 2).run(x)) > 8.0);
+}
+
+TEST_CASE("A row of masks alone keeps its scores where float32 keeps them") {
     const auto& table = *test::scalar_tables().tables[0];
     const Body body = [](LambdaModel& m, const nn::Value& x) {
         return nn::softmax(nn::add(nn::mul(x, 0.5), m.tensor("mask")), -1);
     };
     const intq::Tensor x = test::random_tensor(Shape(2, heads, tokens, tokens), 3);
-    const auto prepared = prepare_calibration_fx(
-        *model_of(body, mask), get_default_qconfig_mapping(table.policy(), DType::int8, DType::int8), table.policy());
-    calibrate(*prepared, x, 2);
-    const intq::Tensor y = lower(convert_fx(*prepared), table, 2).run(x);
-    const intq::Tensor expected = nn::softmax(nn::mul(nn::Value(x), 0.5), -1).tensor();
-    for (index_t j = 0; j < tokens; ++j)
-        for (index_t plane = 0; plane < 2 * heads; ++plane) {
-            const auto at = static_cast<std::size_t>((plane * tokens + 2) * tokens + j);
-            CHECK(std::fabs(y.contiguous().flat<float>()[at] - expected.flat<float>()[at]) < 0.02f);
-        }
+    // PyTorch and ONNX Runtime: -1e4 leaves the scores, -2^29 and beyond leave equal parts.
+    for (const float value : {-1e4f, -1e9f, lowest}) {
+        INFO(value);
+        intq::Tensor mask = causal(value);
+        for (index_t j = 0; j < tokens; ++j) mask.flat<float>()[static_cast<std::size_t>(2 * tokens + j)] = value;
+        const auto model = model_of(body, mask);
+        const auto prepared = prepare_calibration_fx(
+            *model, get_default_qconfig_mapping(table.policy(), DType::int8, DType::int8), table.policy());
+        calibrate(*prepared, x, 2);
+        const intq::Tensor y = lower(convert_fx(*prepared), table, 2).run(x);
+        const intq::Tensor kept = nn::softmax(nn::mul(nn::Value(x), 0.5), -1).tensor();
+        for (index_t j = 0; j < tokens; ++j)
+            for (index_t plane = 0; plane < 2 * heads; ++plane) {
+                const auto at = static_cast<std::size_t>((plane * tokens + 2) * tokens + j);
+                const float expected = value == -1e4f ? kept.flat<float>()[at] : 1.0f / static_cast<float>(tokens);
+                CHECK(std::fabs(y.contiguous().flat<float>()[at] - expected) < 0.02f);
+            }
+    }
 }
 
 TEST_CASE("A row that is filled as a whole costs the others nothing") {

@@ -45,6 +45,7 @@ std::int32_t add_masked_fill(program::ProgramBuilder& builder, std::int32_t x, c
 #    include "intq/io/make_as.hpp"
 #    include "intq/kernels/operators/operator.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/quantization/observers/internal/scores.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/quantize_instructions.hpp"
@@ -117,19 +118,16 @@ private:
 
 namespace operators {
 
-/// The highest fill that becomes the lowest code.
-inline constexpr double highest_masked_fill = -80.0;
-
 INTQ_INLINE const nn::MaskedFill& masked_fill_of(const StepRequest& request) {
     if (const auto* module = dynamic_cast<const nn::MaskedFill*>(request.module)) return *module;
     throw request.error("its mask must be a tensor of the model; a mask that is computed has no integer form");
 }
 
 INTQ_INLINE void check_masked_fill(const StepRequest& request) {
-    if (const double value = masked_fill_of(request).value(); value > highest_masked_fill)
-        throw request.error("a fill of " + shortest_text(value) +
-                            " has no integer form; -inf and values up to -80 become the lowest code, and a product "
-                            "with a tensor of 0 and 1 fills with 0");
+    if (const double value = masked_fill_of(request).value(); value > -detail::masked_scores)
+        throw request.error("a fill of " + shortest_text(value) + " has no integer form; -inf and values up to " +
+                            shortest_text(-detail::masked_scores) +
+                            " become the lowest code, and a product with a tensor of 0 and 1 fills with 0");
 }
 
 INTQ_INLINE StepPtr make_masked_fill(const StepRequest& request) {

@@ -12,15 +12,17 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Changes the model. With c a tensor of the model, and elements of c that are more than 80 below the largest of their
-/// row, along the softmax's axis:
+/// Changes the model. With t the sum of the tensors of the model on the way to a softmax (ScoreSum), if elements of t
+/// are more than 80 below the largest of their row, along the softmax's axis:
 ///
-///     softmax(add(x, c))
-///         softmax(MaskedFill(add(x, c without these))), or softmax(MaskedFill(x)) where nothing else is added
+///     softmax(scores + t)
+///         softmax(MaskedFill(scores + t without these)), or softmax(MaskedFill(scores)) where nothing else is added
 ///     masked_fill(x, c, value)
 ///         MaskedFill
 ///
-/// The probabilities differ by less than 2^-115. A row that has nothing but masks keeps its scores.
+/// The probabilities differ by less than 2^-115. What a whole row of t has in common has no effect and is left out. A
+/// row of masks alone keeps its scores, unless float32 loses them beside the mask, from -2^29 on: then its
+/// probabilities are equal, as in float.
 void separate_masks(graph::GraphModule& model);
 
 }  // namespace detail
@@ -32,19 +34,24 @@ void separate_masks(graph::GraphModule& model);
 #if INTQ_DEFINES(quantization_prepare)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 #    include <limits>
+#    include <map>
 #    include <memory>
 #    include <optional>
 #    include <string>
+#    include <utility>
 #    include <vector>
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/graph/rewrite.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/move.hpp"
 #    include "intq/quantization/observers/internal/scores.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/prepare/internal/score_sum.hpp"
 #    include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
@@ -52,95 +59,136 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
+/// A sum of terms as a mask and the rest.
+class SplitTerms {
+public:
+    /// @param terms  not empty
+    /// @param axis   of the scores, whose rank is `rank`; from the front, or from the back if negative
+    SplitTerms(const std::vector<ScoreTerm>& terms, int axis, int rank) {
+        nn::Value sum(terms[0].values), fills(Tensor::zeros(Shape(index_t{1})));
+        for (std::size_t i = 1; i < terms.size(); ++i) sum = nn::add(sum, nn::Value(terms[i].values));
+        for (const ScoreTerm& term : terms)
+            if (term.is_fill) fills = nn::add(fills, nn::Value(term.values));
+        constexpr double most = (std::numeric_limits<float>::max)();
+        rest_ = nn::clamp(sum, -most, most).tensor().contiguous().clone();
+        filled_ = nn::add(fills, nn::Value(Tensor::zeros(rest_.shape()))).tensor().contiguous();
+        mask_ = Tensor::zeros(rest_.shape(), DType::uint8);
+        const int along = axis < 0 ? axis + rest_.rank() : axis - rank + rest_.rank();
+        if (along < 0 || along >= rest_.rank()) return;
+        for_each_row(rest_.shape(), along, [&](const std::vector<std::size_t>& row) { split(row); });
+    }
+
+    /// Whether there is something to take out, and what is left means the same.
+    bool changes() const noexcept { return changes_ && !is_lost_; }
+    /// None where nothing is filled.
+    std::optional<Tensor> mask() const {
+        const auto values = mask_.flat<std::uint8_t>();
+        const bool any = std::any_of(values.begin(), values.end(), [](std::uint8_t mask) { return mask != 0; });
+        return any ? std::optional(without_repeats(mask_)) : std::nullopt;
+    }
+    /// None where nothing is added.
+    std::optional<Tensor> rest() const {
+        const auto values = rest_.flat<float>();
+        const bool any = std::any_of(values.begin(), values.end(), [](float value) { return value != 0.0f; });
+        return any ? std::optional(without_repeats(rest_)) : std::nullopt;
+    }
+
+private:
+    /// float32 rounds a sum with a number of this size to multiples of 64, which scores do not reach.
+    static constexpr float absorbing = 0x1p29f;
+
+    void split(const std::vector<std::size_t>& row) {
+        const auto values = rest_.flat<float>(), fills = filled_.flat<float>();
+        const auto masks = mask_.flat<std::uint8_t>();
+        float largest = values[row[0]];
+        for (const std::size_t i : row) largest = (std::max)(largest, values[i]);
+        const bool is_far = std::fabs(largest) > masked_scores;
+        const auto is_mask = [&](std::size_t i) { return values[i] < largest - masked_scores; };
+        const bool has_masks = std::any_of(row.begin(), row.end(), is_mask);
+        const bool fills_all = std::all_of(row.begin(), row.end(), [&](std::size_t i) {
+            return values[i] == largest && (fills[i] != 0.0f || largest <= -absorbing);
+        });
+        changes_ = changes_ || is_far || has_masks;
+        for (const std::size_t i : row) {
+            masks[i] = is_mask(i) || fills_all ? 1 : 0;
+            // A fill that is not hidden: what it replaced must not come back.
+            is_lost_ = is_lost_ || (masks[i] == 0 && fills[i] != 0.0f);
+        }
+        for (const std::size_t i : row) values[i] = masks[i] != 0 ? 0.0f : is_far ? values[i] - largest : values[i];
+    }
+
+    /// With an extent of 1 for each axis that the values do not depend on.
+    static Tensor without_repeats(Tensor values) {
+        for (int axis = 0; axis < values.rank(); ++axis) {
+            const Tensor first = nn::slice(nn::Value(values), axis, 0, index_t{1}).tensor().contiguous();
+            bool repeats = true;
+            for (index_t i = 1; repeats && i < values.extent(axis); ++i) {
+                const Tensor other = nn::slice(nn::Value(values), axis, i, i + 1).tensor().contiguous();
+                repeats = std::equal(first.data(), first.data() + first.bytes(), other.data());
+            }
+            if (repeats) values = first;
+        }
+        return values;
+    }
+
+    Tensor rest_, filled_, mask_;
+    bool changes_ = false, is_lost_ = false;
+};
+
 class MaskSeparator {
 public:
     explicit MaskSeparator(graph::GraphModule& model) : model_(model), operators_(model) {}
 
     void run() {
+        for (graph::Node* node : model_.graph().nodes())
+            if (node->op() != graph::Op::get_attr && operators_.of(*node).name == "masked_fill" &&
+                graph::module_of(*node, model_) == nullptr)
+                give_module(*node);
+        using Scores = std::pair<graph::Node*, int>;
+        std::vector<Scores> order;
+        std::map<Scores, std::vector<graph::Node*>> readers;
         for (graph::Node* node : model_.graph().nodes()) {
-            if (node->op() != graph::Op::call_function && node->op() != graph::Op::call_method &&
-                node->op() != graph::Op::call_module)
-                continue;
-            const std::string_view name = operators_.of(*node).name;
-            if (name == "add") separate(*node);
-            if (name == "masked_fill" && graph::module_of(*node, model_) == nullptr) give_module(*node);
+            const auto axis_of = operators_.of(*node).softmax_axis;
+            const std::optional<int> axis =
+                axis_of != nullptr ? axis_of(*node, graph::module_of(*node, model_)) : std::nullopt;
+            if (!axis || node->args().empty() || node->args()[0].node() == nullptr) continue;
+            const Scores scores{node->args()[0].node(), *axis};
+            if (readers.count(scores) == 0) order.push_back(scores);
+            readers[scores].push_back(node);
         }
+        for (const Scores& scores : order) separate(*scores.first, scores.second, readers.at(scores));
     }
 
 private:
-    struct Parts {
-        Tensor mask, rest;  // uint8, and what is added to scores that are not masked
-    };
-
-    /// None for a tensor without masks.
-    static std::optional<Parts> parts_of(const Tensor& c, int axis) {
-        if (axis < 0 || axis >= c.rank()) return std::nullopt;
-        Parts parts{Tensor::zeros(c.shape(), DType::uint8), c.contiguous().clone()};
-        const auto masks = parts.mask.flat<std::uint8_t>();
-        const auto values = parts.rest.flat<float>();
-        bool any = false;
-        for_each_row(c.shape(), axis, [&](const std::vector<std::size_t>& row) {
-            float largest = values[row[0]];
-            for (const std::size_t i : row) largest = (std::max)(largest, values[i]);
-            const bool is_masked = largest < -masked_scores;  // as a whole: a softmax does not see what all have
-            any = any || is_masked;
-            for (const std::size_t i : row) {
-                const bool is_mask = values[i] < largest - masked_scores;
-                any = any || is_mask;
-                masks[i] = is_mask ? 1 : 0;
-                values[i] = is_mask ? 0.0f : is_masked ? values[i] - largest : values[i];
-            }
-        });
-        return any ? std::optional(parts) : std::nullopt;
-    }
-
-    void separate(graph::Node& node) {
-        if (node.args().size() != 2) return;
-        for (const std::size_t c : {std::size_t{1}, std::size_t{0}}) {
-            const graph::Node* const constant = node.args()[c].node();
-            graph::Node* const x = node.args()[1 - c].node();
-            if (constant == nullptr || x == nullptr || constant->op() != graph::Op::get_attr) continue;
-            const Tensor* const values = model_.find_tensor(constant->target());
-            if (values == nullptr || values->dtype() != DType::float32) continue;
-            const auto axis = operators_.axis_of_scores(node);
-            const int rank = rank_of(*x, *values);
-            const std::optional<Parts> parts =
-                axis ? parts_of(*values, *axis < 0 ? *axis + values->rank() : *axis - rank + values->rank())
-                     : std::nullopt;
-            if (parts) return replace(node, *x, c, *parts);
+    void separate(graph::Node& top, int axis, const std::vector<graph::Node*>& readers) {
+        ScoreSum sum(model_, operators_, top, readers);
+        std::vector<ScoreTerm> terms = sum.terms();
+        if (!sum.is_separable() || terms.empty()) return;
+        int rank = top.outputs()[0].dtype != DType::none ? top.outputs()[0].shape.rank : 0;
+        for (const ScoreTerm& term : terms) rank = (std::max)(rank, term.values.rank());
+        if (sum.begins_with_fill()) {  // it stays unless there are more masks
+            const std::vector<ScoreTerm> others(terms.begin() + 1, terms.end());
+            if (others.empty() || !SplitTerms(others, axis, rank).changes()) return;
         }
-    }
-
-    /// Of the scores: that of the example, or of the constant.
-    static int rank_of(const graph::Node& x, const Tensor& c) {
-        return x.outputs()[0].dtype != DType::none ? (std::max)(x.outputs()[0].shape.rank, c.rank()) : c.rank();
-    }
-
-    void replace(graph::Node& node, graph::Node& x, std::size_t c, const Parts& parts) {
-        const auto rest = parts.rest.flat<float>();
-        const auto masks = parts.mask.flat<std::uint8_t>();
-        graph::Node& constant = *node.args()[c].node();
-        if (std::any_of(masks.begin(), masks.end(), [](std::uint8_t mask) { return mask != 0; }))
-            insert(node, std::make_shared<nn::MaskedFill>(parts.mask, lowest));
-        if (std::any_of(rest.begin(), rest.end(), [](float value) { return value != 0.0f; })) {
-            const std::string name = "_without_mask_" + std::to_string(next_++);
-            model_.add_buffer(name, parts.rest);
-            const auto place = model_.graph().before(node);
-            graph::ArgumentList args = node.args();
-            args[c] = model_.graph().get_attr(name);
-            node.set_args(std::move(args));
-        } else {
-            model_.graph().replace_all_uses(node, x);
-            model_.graph().erase(node);
-        }
-        if (constant.users().empty()) model_.graph().erase(constant);
+        const SplitTerms split(terms, axis, rank);
+        if (!split.changes()) return;
+        const std::string name = free_name(graph::layer_name(top) + "_masked");
+        const graph::Scope scope = top.scope();
+        const std::optional<Tensor> rest = split.rest(), mask = split.mask();
+        graph::Node& last = sum.replace_terms(rest ? &*rest : nullptr);
+        if (!mask) return;
+        const auto reads = [&](const graph::Node& node) {
+            return std::find(readers.begin(), readers.end(), &node) != readers.end();
+        };
+        graph::insert_module(model_, last, name, std::make_shared<nn::MaskedFill>(*mask, lowest), reads)
+            .set_scope(scope);
         operators_.forget();
     }
 
-    /// Behind a node, under its name.
-    void insert(graph::Node& node, nn::ModulePtr module) {
-        const std::string path = node.op() == graph::Op::call_module ? node.target() : node.name();
-        graph::insert_module(model_, node, path + "_masked", std::move(module)).set_scope(node.scope());
+    /// Of a second MaskedFill for the same scores, along another axis, with a number.
+    std::string free_name(const std::string& name) {
+        const int before = names_[name]++;
+        return before == 0 ? name : name + "_" + std::to_string(before);
     }
 
     void give_module(graph::Node& node) {
@@ -150,7 +198,9 @@ private:
         const bool is_constant = value && mask->op() == graph::Op::get_attr && args[0].node() != nullptr;
         const Tensor* const values = is_constant ? model_.find_tensor(mask->target()) : nullptr;
         if (values == nullptr) return;
-        insert(node, std::make_shared<nn::MaskedFill>(*values, *value));
+        const std::string name = free_name(node.name() + "_masked");
+        graph::insert_module(model_, node, name, std::make_shared<nn::MaskedFill>(*values, *value))
+            .set_scope(node.scope());
         model_.graph().replace_all_uses(node, *args[0].node());
         model_.graph().erase(node);
         if (mask->users().empty()) model_.graph().erase(*mask);
@@ -159,8 +209,8 @@ private:
 
     static constexpr double lowest = static_cast<double>(std::numeric_limits<float>::lowest());
     graph::GraphModule& model_;
-    mutable NodeOperators operators_;
-    int next_ = 0;
+    NodeOperators operators_;
+    std::map<std::string, int> names_;
 };
 
 INTQ_INLINE void separate_masks(graph::GraphModule& model) { MaskSeparator(model).run(); }
