@@ -172,6 +172,28 @@ template <class TargetType> Errors measure_mean(DType dtype, std::uint64_t seed)
     return errors;
 }
 
+/// As many cells as a sum may have without leaving 32 bits, to grids on which the largest codes are sums of some cells.
+template <class TargetType> Errors measure_sum(DType dtype, std::uint64_t seed) {
+    Random random(seed);
+    Errors errors(dtype);
+    for (int i = 0; i < 20'000; ++i) {
+        const index_t cells = random.one_in(4) ? 65'536 : random.between(1, 300);
+        const float s_in = random.scale(-8, 0), s_out = s_in * static_cast<float>(cells) * random.scale(-6, 3);
+        const auto codes =
+            arith::make_output_codes(lowest_code(dtype), highest_code(dtype), 0, s_out, Activation::none);
+        const auto params = arith::make_sum(TargetType::policy, {s_in, 0, dtype}, {s_out, 0, dtype}, codes, cells);
+        const arith::Average<scalar_lanes> average(*params);
+        const double ratio = static_cast<double>(s_in) / static_cast<double>(s_out);
+        const auto reach = std::min(static_cast<std::int64_t>(1.0 + static_cast<double>(highest_code(dtype)) / ratio),
+                                    std::int64_t{highest_code(dtype)} * cells);
+        for (int k = 0; k < 60; ++k) {
+            const std::int64_t sum = random.between(-reach, reach);
+            errors.add(average.code(static_cast<std::int32_t>(sum), cells, *params), static_cast<double>(sum) * ratio);
+        }
+    }
+    return errors;
+}
+
 Errors measure_fp32_sumin(DType dtype, std::uint64_t seed) {
     using arith::float_scale;
     Random random(seed);
@@ -219,7 +241,14 @@ TEST_CASE("errors: a code in, add, average stay inside the bounds of section 7")
         measure_mean<target::tflite<>>(dtype, 87).check("mean of tflite", -0.7501, 0.7501);
         measure_mean<target::tflite<arith::single_rounding>>(dtype, 88).check("mean of tflite, single rounding",
                                                                               -0.5001, 0.5001);
+        measure_sum<target::tflite<>>(dtype, 89).check("sum of tflite", -0.7501, 0.7501);
+        measure_sum<target::tflite<arith::single_rounding>>(dtype, 90).check("sum of tflite, single rounding", -0.5001,
+                                                                             0.5001);
     }
+    measure_sum<target::fp32>(DType::int8, 91).check("sum of fp32, int8", -0.5001, 0.5001);
+    measure_sum<target::fp32>(DType::int16, 92).check("sum of fp32, int16", -0.51, 0.51);
+    measure_sum<target::bpu<march::bayes>>(DType::int8, 93).check("sum of bayes, int8", -0.512, 0.504);
+    measure_sum<target::bpu<march::bayes>>(DType::int16, 94).check("sum of bayes, int16", -2.01, 2.01);
 }
 
 TEST_CASE("errors: fp32 with a fused add stays inside the bounds of section 7") {

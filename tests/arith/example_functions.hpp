@@ -384,14 +384,14 @@ inline ExampleValues average_of_values(const CallArguments& a) {
     });
 }
 
-inline ExampleValues mean(const CallArguments& a) {
+template <class Make> ExampleValues reduction(const CallArguments& a, const Make& make) {
     const auto in = operand(a, "s_in", "zp_in"), out = operand(a, "s_out", "zp_out");
     const auto codes = a.list<std::int32_t>("codes");
     const auto cells = static_cast<index_t>(codes.size());
     std::int32_t sum = 0;
     for (const std::int32_t code : codes) sum += code;
     return with_target(a, [&](auto target) {
-        return values_of(arith::make_mean(target.policy, in, out, codes_of(out.dtype, out.zero_point), cells),
+        return values_of(make(target.policy, in, out, codes_of(out.dtype, out.zero_point), cells),
                          [&](const arith::AverageParams& params) {
                              return values(arith::Average<scalar_lanes>(params).code(sum, cells, params));
                          });
@@ -867,7 +867,9 @@ inline const ExampleFunctions& functions() {
         {"matmul_range", {"target n dtype=int8 zp_a=0 zp_b=0", &matmul_range}},
         {"average", {"target s_in s_out cells codes dtype=int8 zp_in=0 zp_out=0 divisor=kernel_cells", &average}},
         {"average_of_values", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0", &average_of_values}},
-        {"mean", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0", &mean}},
+        {"mean", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0",
+                  INTQ_EXAMPLE(reduction(a, [](const auto&... given) { return arith::make_mean(given...); }))}},
+        {"sum", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0", INTQ_EXAMPLE(reduction(a, arith::make_sum))}},
         {"clamp_code",
          {"q s activation zp=0 dtype=int8",
           INTQ_EXAMPLE(values(arith::OutputLanes<scalar_lanes>(activation_codes(a, "s")).clamp(a.code("q"))))}},

@@ -205,6 +205,22 @@ constexpr Result<AverageParams> make_mean(const PolicyRecord& policy, const Code
                                    PoolDivisor::kernel_cells, false, given);
 }
 
+/// Parameters of a sum over `cells`: of their mean, on a grid whose scale is divided by their number. The output has
+/// the scale that is asked for.
+///
+///     make_mean(in, (fdiv(s_out, float32(N)), zo)), on the tflite family with the multiplier of double(s_in)/s_out
+///
+/// @return the errors of make_mean() and quantize_multiplier()
+constexpr Result<AverageParams> make_sum(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
+                                         const OutputCodes& codes, index_t cells) noexcept {
+    CodesOf of_mean = out;
+    of_mean.scale = fdiv(out.scale, static_cast<float>(cells));
+    if (!takes_multiplier(policy.requantized_average())) return make_mean(policy, in, of_mean, codes, cells);
+    const auto multiplier = quantize_multiplier(static_cast<double>(in.scale) / static_cast<double>(out.scale));
+    if (!multiplier) return multiplier.status().in(OpKind::avg_pool2d);
+    return make_mean(policy, in, of_mean, codes, cells, &*multiplier);
+}
+
 /// Parameters of an average of int8 codes as ONNX Runtime's QLinearAveragePool computes it. Only of a target that
 /// computes_as_onnx().
 ///

@@ -141,7 +141,7 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "cat", .modules = "FloatFunctional.cat", .functions = "cat", .onnx = "Concat",
      .onnx_on_codes = "QLinearConcat", .tflite = "CONCATENATION PACK"},
     {.name = "sum", .modules = "FloatFunctional.sum", .functions = "sum", .methods = "sum", .onnx = "ReduceSum",
-     .has_integer_form = false},
+     .suite_values = SuiteValues::real},
     {.name = "mean", .modules = "FloatFunctional.mean", .functions = "mean", .methods = "mean", .onnx = "ReduceMean",
      .tflite = "MEAN", .numbers = Numbers::averaged, .suite_values = SuiteValues::as_input},
     {.name = "quant_stub", .modules = "QuantStub", .onnx_on_codes = "QuantizeLinear", .tflite = "QUANTIZE",

@@ -224,6 +224,10 @@ void add_pools(std::vector<Case>& cases) {
     cases.push_back(function("mean of all", [](const nn::Value& x) { return nn::mean(x, {1, 2, 3}); }));
     cases.push_back(function(
         "mean of vectors", [](const nn::Value& x) { return nn::mean(x, {1}); }, Shape(2, 5)));
+    cases.push_back(function("sum of planes", [](const nn::Value& x) { return nn::sum(x, {2, 3}); }));
+    cases.push_back(function("sum of channels", [](const nn::Value& x) { return nn::sum(x, {1}, true); }));
+    cases.push_back(function("sum of samples", [](const nn::Value& x) { return nn::sum(x, {0}); }));
+    cases.push_back(function("sum of all", [](const nn::Value& x) { return nn::sum(x, {1, 2, 3}); }));
 }
 
 void add_moves(std::vector<Case>& cases) {
@@ -487,6 +491,8 @@ TEST_CASE("Prepare's refusals name the node and quote the rows of the target") {
         0);
     CHECK(blind("mean of samples", meta)
               .find("prepare: %mean (mean): a program keeps axis 0, the samples; a mean along it") == 0);
+    CHECK(blind("sum of samples", meta)
+              .find("prepare: %sum_1 (sum): a program keeps axis 0, the samples; a sum along it") == 0);
     CHECK(blind("avg_pool2d padded", tflite) == blind("avg_pool2d", tflite));  // neither is
     CHECK(blind("avg_pool2d padded by valid cells", bayes)
               .find("prepare: %op (AvgPool2d): avg_pool2d: count_include_pad = false with padding is not supported") ==

@@ -426,6 +426,31 @@ TEST_CASE("A mean along any axes averages the codes of lines, and moves none whe
     CHECK(kinds[OpKind::permute] == 0);
 }
 
+TEST_CASE("A sum along any axes is a mean of lines on another grid, and divides a value by it") {
+    const auto sum_of = [](std::initializer_list<index_t> axes, bool keepdim) {
+        return stubbed({{"in", test::make_linear(6, 6, 2)}}, [=](test::LambdaModel& m, nn::Arguments a) {
+            return nn::relu(nn::sum(m.call("in", a[0]), axes, keepdim));
+        });
+    };
+    const intq::Tensor tokens = test::random_tensor(Shape(4, 7, 6), 9),
+                       images = test::random_tensor(Shape(4, 3, 5, 6), 10);
+    CHECK(compare_with_reference(*sum_of({1}, false), tokens, DType::int8, 20.0) == 7);
+    CHECK(compare_with_reference(*sum_of({2, 3}, false), images, DType::int16, 50.0) == 6);
+    CHECK(compare_with_reference(*sum_of({1, -1}, true), images, DType::int16, 50.0) == 6);
+    const auto model = sum_of({2, 3}, true);
+    const LoweredModel lowered = lower(convert(*model, test::scalar_tables().tables[0]->policy(), images, DType::int8),
+                                       *test::scalar_tables().tables[0], 4);
+    std::map<OpKind, int> kinds;
+    for (const auto& instruction : lowered.program().program().instructions) ++kinds[instruction.op];
+    CHECK(kinds[OpKind::avg_pool2d] == 1);
+    CHECK(kinds[OpKind::permute] == 0);
+    const auto share = stubbed({}, [](test::LambdaModel&, nn::Arguments a) {
+        const nn::Value parts = nn::softmax(a[0], -1);
+        return parts * nn::reciprocal(nn::sum(parts, {-1}, true));
+    });
+    CHECK(compare_with_reference(*share, tokens, DType::int8, 20.0) == 7);
+}
+
 TEST_CASE("Attention multiplies queries, keys and values where linear layers left them, and moves its result once") {
     const auto model = stubbed(
         {{"qkv", test::make_linear(6, 24, 2)}, {"out", test::make_linear(8, 6, 3)}, {"softmax", softmax_of_last()}},

@@ -103,6 +103,7 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::mul,
         &operators::clamp,
         &operators::mean,
+        &operators::sum,
         &operators::interpolate,
         &operators::pad,
         &operators::conv1d,

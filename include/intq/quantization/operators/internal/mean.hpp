@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// mean on codes: of images an average over the whole image, along other axes an average of lines. Layer: quantization.
+// mean and sum on codes: a mean of images is an average over the whole image, a mean along other axes an average of
+// lines; a sum is an average of lines on another grid. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_INTERNAL_MEAN_HPP
 #define INTQ_QUANTIZATION_OPERATORS_INTERNAL_MEAN_HPP
 
@@ -16,6 +17,7 @@
 #    include <utility>
 #    include <vector>
 
+#    include "intq/arith/pool.hpp"
 #    include "intq/core/layout.hpp"
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
@@ -32,13 +34,26 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The mean along any axes but the samples'. The axes that stay are the channels of lines, along which the others are
-/// averaged: rows of features, averaged over the rows, already lie so.
+/// Sums of lines: arith::make_sum().
+INTQ_INLINE std::int32_t add_sum_of_lines(program::ProgramBuilder& builder, std::int32_t x, index_t cells,
+                                          const OwnedQParams& output, const arith::OutputCodes& codes,
+                                          const program::LayerName& layer) {
+    const Window2d window{.kernel = {1, cells}, .stride = {1, cells}};
+    detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
+    const QParams out = builder.keep(output);
+    const auto sum = program::made_or_throw(
+        arith::make_sum(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output), codes, cells),
+        out, layer);
+    return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, sum}, output.dtype, out, layer);
+}
+
+/// The mean or the sum along any axes but the samples'. The axes that stay are the channels of lines, along which the
+/// others are averaged: rows of features, averaged over the rows, already lie so.
 class LinesMeanStep : public FloatBackedStep {
 public:
     /// @param order  the axes that stay, and behind them those of the mean; 0 is the first
-    LinesMeanStep(FloatCall call, std::vector<int> order, index_t cells)
-        : FloatBackedStep(std::move(call)), order_(std::move(order)), cells_(cells) {}
+    LinesMeanStep(FloatCall call, std::vector<int> order, index_t cells, bool is_sum)
+        : FloatBackedStep(std::move(call)), order_(std::move(order)), cells_(cells), is_sum_(is_sum) {}
     OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
         const program::LayerName layer = Lowering::layer(node);
@@ -47,8 +62,12 @@ public:
         const auto lines = x.permuted(order_).reshaped(Shape(samples, channels, cells_));
         if (!lines) throw Error(layer.name, "its codes come from more places than one instruction moves");
         const std::int32_t moved = l.write_view(*lines, OpKind::permute, {layer.name + ".lines", layer.type});
-        const std::int32_t y = add_avg_pool(l.builder(), moved, {.kernel = {1, cells_}, .stride = {1, cells_}},
-                                            PoolDivisor::kernel_cells, l.qparams(node), l.output_codes(node), layer);
+        const OwnedQParams& grid = l.qparams(node);
+        const arith::OutputCodes codes = l.output_codes(node);
+        const std::int32_t y = is_sum_
+                                   ? add_sum_of_lines(l.builder(), moved, cells_, grid, codes, layer)
+                                   : add_avg_pool(l.builder(), moved, {.kernel = {1, cells_}, .stride = {1, cells_}},
+                                                  PoolDivisor::kernel_cells, grid, codes, layer);
         Shape shape = l.quantized().output(node).shape;
         shape[0] = samples;
         l.set_view(node, OpKind::reshape, MovedView(y, l.builder().at(y).shape).reshaped(shape).value());
@@ -57,6 +76,7 @@ public:
 private:
     std::vector<int> order_;
     index_t cells_;
+    bool is_sum_;
 };
 
 namespace operators {
@@ -69,15 +89,15 @@ INTQ_INLINE bool is_mean_of_image(const std::vector<index_t>& axes, int rank) {
     return (rank == 3 || rank == 4) && along == wanted;
 }
 
-INTQ_INLINE std::vector<index_t> axes_of_mean(const StepRequest& request) {
+INTQ_INLINE std::vector<index_t> reduced_axes(const StepRequest& request) {
     const nn::Arguments arguments = request.arguments();
     return arguments.has(1) ? nn::integers_of(arguments[1]) : std::vector<index_t>();
 }
 
-INTQ_INLINE StepPtr make_mean_of_lines(const StepRequest& request) {
+INTQ_INLINE StepPtr make_lines(const StepRequest& request, bool is_sum) {
     const Shape& in = request.inputs.at(0)->shape;
     std::set<int> along;
-    for (const index_t axis : axes_of_mean(request)) along.insert(request.axis(static_cast<int>(axis)));
+    for (const index_t axis : reduced_axes(request)) along.insert(request.axis(static_cast<int>(axis)));
     std::vector<int> order;
     for (int axis = 0; axis < in.rank; ++axis)
         if (along.count(axis) == 0) order.push_back(axis);
@@ -86,27 +106,36 @@ INTQ_INLINE StepPtr make_mean_of_lines(const StepRequest& request) {
         order.push_back(axis);
         cells *= in[axis];
     }
-    return make_as<Step, LinesMeanStep>(request.call, std::move(order), cells);
+    return make_as<Step, LinesMeanStep>(request.call, std::move(order), cells, is_sum);
 }
 
-INTQ_INLINE void check_mean(const StepRequest& request) {
-    const std::vector<index_t> axes = axes_of_mean(request);
+INTQ_INLINE void check_reduction(const StepRequest& request, const std::string& name) {
+    const std::vector<index_t> axes = reduced_axes(request);
     const int rank = request.inputs.at(0)->shape.rank;
     bool has_samples = axes.empty();
     for (const index_t axis : axes) has_samples = has_samples || request.known_axis(static_cast<int>(axis)) == 0;
-    if (has_samples) throw request.error("a program keeps axis 0, the samples; a mean along it has no integer form");
+    if (has_samples)
+        throw request.error("a program keeps axis 0, the samples; a " + name + " along it has no integer form");
     if (rank != 0 && request.output_shape.rank == 1)
-        throw request.error("a mean of all of a sample needs keepdim, given " + to_string(request.inputs[0]->shape));
+        throw request.error("a " + name + " of all of a sample needs keepdim, given " +
+                            to_string(request.inputs[0]->shape));
 }
+INTQ_INLINE void check_mean(const StepRequest& request) { check_reduction(request, "mean"); }
+INTQ_INLINE void check_sum(const StepRequest& request) { check_reduction(request, "sum"); }
 
 INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
     check_mean(request);
-    if (is_mean_of_image(axes_of_mean(request), request.inputs.at(0)->shape.rank)) {
+    if (is_mean_of_image(reduced_axes(request), request.inputs.at(0)->shape.rank)) {
         const Size2d kernel = image_size(request);
         return make_as<Step, AvgPoolStep>(request.call, AverageForm{{kernel, kernel, {}, {1, 1}}},
                                           !request.arguments().flag(2));
     }
-    return make_mean_of_lines(request);
+    return make_lines(request, false);
+}
+
+INTQ_INLINE StepPtr make_sum(const StepRequest& request) {
+    check_sum(request);
+    return make_lines(request, true);
 }
 
 inline constexpr QuantizedOperator mean{.name = "mean",
@@ -119,6 +148,12 @@ inline constexpr QuantizedOperator mean{.name = "mean",
                                         .takes_clip = true,
                                         .gives_sum = &sums_codes,
                                         .torch_role = Role::shares_input};
+inline constexpr QuantizedOperator sum{.name = "sum",
+                                       .role = Role::own_output,
+                                       .kind = OpKind::avg_pool2d,
+                                       .make_step = &make_sum,
+                                       .check = &check_sum,
+                                       .takes_clip = true};
 
 }  // namespace operators
 
