@@ -126,7 +126,9 @@ TEST_CASE("An unsupported operator is named with its node and position") {
         Contains(
             "unsupported_op.onnx: node 2 of 3 (Cos \"strange\"): the operator \"Cos\" is not supported in opset 17") &&
             Contains("the nearest of those that are read are \"Abs\", \"Cast\", \"Conv\", and docs/onnx.md lists all"));
-    CHECK_THAT(refusal({.op_type = "LSTM"}), Contains("node 1 of 1 (LSTM \"n\"): the operator \"LSTM\""));
+    for (const std::string op : {"LSTM", "GRU", "RNN"})
+        CHECK_THAT(refusal({.op_type = op}), Contains("node 1 of 1 (" + op + " \"n\"): the operator \"" + op + "\"") &&
+                                                 Contains("because a program has no loop over time steps; run the"));
     test::Message fused = test::node("Conv", {"x"}, {"y"}).text(7, "com.microsoft");
     CHECK_THROWS_WITH(import({.nodes = {fused}}), Contains("\"com.microsoft.Conv\" is not supported"));
     CHECK_NOTHROW(import({.nodes = {test::node("Relu", {"x"}, {"y"}).text(7, "ai.onnx")}}));

@@ -699,10 +699,64 @@ TEST_CASE("Resize is one of PyTorch's four rules or ONNX's default, on height an
     CHECK_THAT(refusal(resize("nearest", "half_pixel", {1, 1, 2, 2})), Contains("not refused"));
     CHECK_THAT(refusal(resize("nearest", "align_corners", {1, 1, 2, 2})),
                Contains("the mode nearest with align_corners and round_prefer_floor is not supported"));
-    CHECK_THAT(refusal(resize("cubic", "half_pixel", {1, 1, 2, 2})), Contains("the mode cubic with half_pixel"));
     CHECK_THAT(refusal(resize("linear", "half_pixel", {1, 2, 2, 2})), Contains("the scales must be 1, 1 and two"));
     CHECK_THAT(refusal(resize("linear", "half_pixel", {1, 1, 3e38f, 2})), Contains("extents must be 1 to"));
     CHECK_THAT(refusal(resize("linear", "pytorch_half_pixel", {1, 1, 0.17f, 2})), Contains("one output cell"));
+}
+
+TEST_CASE("A cubic Resize is a Linear along each axis that it changes, with the cells of PyTorch and ONNX Runtime") {
+    const auto resize = [](const std::string& place, std::vector<float> scales, Ints sizes, Ints shape,
+                           float coefficient = -0.75f) {
+        std::vector<test::Message> constants{filled("a", {0})};
+        constants.push_back(tensor("b", {static_cast<std::int64_t>(scales.size())}, scales));
+        if (!sizes.empty()) constants.push_back(int64_tensor("c", sizes));
+        return OneNode{
+            .op_type = "Resize",
+            .attributes = {attribute("mode", std::string("cubic")), attribute("coordinate_transformation_mode", place),
+                           attribute("cubic_coeff_a", coefficient)},
+            .constants = constants,
+            .x_shape = std::move(shape)};
+    };
+    const auto row = intq::Tensor::from(Shape(1, 1, 1, 4), std::vector<float>{3, -1, 4, 2});
+    const auto image = intq::Tensor::from(Shape(1, 1, 2, 3), std::vector<float>{3, -1, 4, 2, 5, -3});
+    struct Case {
+        OneNode one;
+        intq::Tensor x;
+        std::vector<float> cells;
+    };
+    const Ints line{-1, 1, 1, 4}, small{-1, 1, 2, 3};
+    // torch 2.15: interpolate(x, size, mode="bicubic") and align_corners=True; onnxruntime 1.32 for the others.
+    const Case cases[] = {
+        {resize("half_pixel", {}, {1, 1, 1, 8}, line),
+         row,
+         {3.421875f, 1.91796875f, -0.62109375f, -0.21875f, 2.9375f, 4.07421875f, 2.62890625f, 1.7890625f}},
+        {resize("align_corners", {}, {1, 1, 1, 7}, line), row, {3, 0.53125f, -1, 1.3125f, 4, 3.46875f, 2}},
+        {resize("half_pixel", {}, {1, 1, 3, 5}, small),
+         image,
+         {3.5291395f, 0.8577917f, -1.5208337f, 1.8980435f, 5.1959739f, 2.548f, 2.414f, 2, 1.046f, 0.3560002f, 1.566862f,
+          3.9702075f, 5.5208325f, 0.1939576f, -4.4839711f}},
+        {resize("half_pixel", {1, 1, 1, 1.6f}, {}, line),
+         row,
+         {3.3713379f, 0.8770142f, -0.9108887f, 2.5583496f, 3.9691772f, 2.1130981f}},
+        {resize("asymmetric", {1, 1, 1, 2.5f}, {}, line, -0.5f),
+         row,
+         {3, 1.2559993f, -0.7120012f, -0.4640005f, 2.0719995f, 4, 3.6079998f, 2.3840003f, 1.871999f, 1.904f}},
+    };
+    for (const Case& c : cases) {
+        const intq::Tensor y = (*c.one.import())(c.x).tensor();
+        REQUIRE(y.flat<float>().size() == c.cells.size());
+        for (std::size_t i = 0; i < c.cells.size(); ++i)
+            CHECK(std::fabs(y.contiguous().flat<float>()[i] - c.cells[i]) < 2e-5f);
+    }
+    CHECK(test::type_of(cases[0].one) == "Linear");
+    CHECK(test::type_of(cases[2].one) == "LinearLinear");
+    CHECK(test::type_of(resize("half_pixel", {1, 1, 1, 1}, {}, line)) == "Identity");
+    CHECK_THAT(refusal(resize("tf_crop_and_resize", {1, 1, 2, 2}, {}, line)),
+               Contains("the mode cubic with tf_crop_and_resize is not supported"));
+    CHECK_THAT(refusal(resize("half_pixel", {1, 1, 2, 2}, {}, line, -2.0f)),
+               Contains("cubic_coeff_a is -2.000000, expected -1 to 0"));
+    CHECK_THAT(refusal(resize("half_pixel", {1, 1, 2, 2}, {}, {-1, 1, -1, 4})),
+               Contains("must have a known extent of 1 to 4096"));
 }
 
 namespace {

@@ -128,6 +128,39 @@ TEST_CASE("Tile repeats axes behind the samples") {
     CHECK_THAT(refusal(tile({1, 1 << 24, 1 << 24, 1})), Contains("would have shape"));
 }
 
+TEST_CASE("CumSum is a Linear along its axis, from either end, with its own element or without") {
+    const auto cumsum = [](std::int64_t axis, bool exclusive, bool reverse, Ints shape = {-1, 2, 3, 4}) {
+        return OneNode{.op_type = "CumSum",
+                       .attributes = {attribute("exclusive", exclusive ? 1 : 0), attribute("reverse", reverse ? 1 : 0)},
+                       .constants = {int64_tensor("a", {axis})},
+                       .x_shape = std::move(shape)};
+    };
+    const Tensor x = numbers(Shape(2, 2, 3, 4));
+    for (const std::int64_t axis : {1, 2, 3, -1})
+        for (const int bits : {0, 1, 2, 3}) {
+            const bool exclusive = (bits & 1) != 0, reverse = (bits & 2) != 0;
+            INFO(axis << ' ' << exclusive << ' ' << reverse);
+            const Tensor y = (*cumsum(axis, exclusive, reverse).import())(x).tensor();
+            CHECK(y.shape() == x.shape());
+            const auto along = static_cast<std::size_t>(axis < 0 ? axis + 4 : axis);
+            CHECK(values_of(y) == by_place({2, 2, 3, 4}, [&](const Ints& p) {
+                      float sum = 0;
+                      Ints place = p;
+                      for (std::int64_t i = 0; i < x.extent(static_cast<int>(along)); ++i) {
+                          const bool counts = reverse ? i > p[along] : i < p[along];
+                          place[along] = i;
+                          if (counts || (i == p[along] && !exclusive)) sum += at(x, place);
+                      }
+                      return sum;
+                  }));
+        }
+    CHECK(test::type_of(cumsum(-1, false, false)) == "Linear");
+    CHECK_THAT(refusal(cumsum(0, false, false)), Contains("its axis is axis 0 of shape (?, 2, 3, 4), the samples"));
+    CHECK_THAT(refusal(cumsum(4, false, false)), Contains("axis 4 does not exist"));
+    CHECK_THAT(refusal(cumsum(1, false, false, {-1, 5000})), Contains("must have a known extent of 1 to 4096"));
+    CHECK_THAT(refusal(cumsum(1, false, false, {-1, -1})), Contains("must have a known extent of 1 to 4096"));
+}
+
 TEST_CASE("A Gather of ranges of indices is a cat of slices, of 8 at most") {
     const auto gather = [](Ints indices, std::int64_t axis) {
         return OneNode{.op_type = "Gather",

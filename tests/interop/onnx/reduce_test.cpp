@@ -119,6 +119,62 @@ TEST_CASE("A ReduceMax of the samples, of axes apart or of unknown extents is re
           "Identity");
 }
 
+TEST_CASE("Max and Min of values are max pools of the values under each other, and numbers among them are bounds") {
+    const auto of = [](const char* op, std::vector<std::string> inputs, Ints shape, Ints other,
+                       std::vector<test::Message> constants = {}) {
+        test::ModelParts parts{.nodes = {node(op, std::move(inputs), {"y"}, {}, "n")},
+                               .initializers = std::move(constants),
+                               .inputs = {test::value_info("x", shape)}};
+        if (!other.empty()) parts.inputs.push_back(test::value_info("b", other));
+        return parts;
+    };
+    const auto negative = [](Tensor x) {
+        for (float& value : x.flat<float>()) value = -0.5f * value - 3.0f;
+        return x;
+    };
+    struct Case {
+        Shape shape;
+        Ints open;
+    };
+    for (const Case& one : {Case{Shape(2, 3, 4, 5), {-1, 3, 4, 5}},
+                            {Shape(2, 7, 5), {-1, 7, 5}},
+                            {Shape(3, 6), {-1, 6}},
+                            {Shape(2, 2, 3, 2, 2), {-1, 2, 3, 2, 2}}}) {
+        INFO(intq::to_string(one.shape));
+        const Tensor x = numbers(one.shape), b = negative(numbers(one.shape));
+        for (const bool is_max : {true, false}) {
+            const auto module = test::import(of(is_max ? "Max" : "Min", {"x", "b"}, one.open, one.open));
+            const Tensor y = (*module)(x, b).tensor();
+            REQUIRE(y.shape() == one.shape);
+            std::size_t wrong = 0;
+            for (std::size_t i = 0; i < y.flat<float>().size(); ++i) {
+                const float p = x.flat<float>()[i], q = b.flat<float>()[i];
+                wrong += values_of(y)[i] != (is_max ? (std::max)(p, q) : (std::min)(p, q)) ? 1 : 0;
+            }
+            CHECK(wrong == 0);
+        }
+    }
+    const Tensor x = numbers(Shape(2, 3, 4, 5));
+    // A map of one value for each channel, which is repeated, and the tighter of two numbers.
+    const auto mapped = test::import(of("Max", {"x", "map", "low", "lower"}, {-1, 3, 4, 5}, {},
+                                        {tensor("map", {3, 1, 1}, {-20.0f, 0.0f, 20.0f}), tensor("low", {}, {-10.0f}),
+                                         tensor("lower", {1}, {-30.0f})}));
+    const Tensor y = (*mapped)(x).tensor();
+    REQUIRE(y.shape() == x.shape());
+    for (std::size_t i = 0; i < 120; ++i) {
+        const float bound = static_cast<float>(i / 20 % 3) * 20.0f - 20.0f;
+        CHECK(values_of(y)[i] == (std::max)({x.flat<float>()[i], bound, -10.0f}));
+    }
+    const auto two = test::import(of("Min", {"x", "b"}, {-1, 3, 4, 5}, {-1, 3, 1, 1}));
+    CHECK((*two)(x, numbers(Shape(2, 3, 1, 1))).tensor().shape() == x.shape());
+    const auto reason = [&](Ints shape, Ints other) { return refusal(of("Max", {"x", "b"}, shape, other)); };
+    CHECK_THAT(reason({-1, 3, 4, 5}, {3, 4, 5}), Contains("a value of shape (3, 4, 5) is compared with one of rank 4"));
+    CHECK_THAT(reason({-1, 3, -1, 5}, {-1, 3, -1, 5}), Contains("with extents that are known behind the samples"));
+    CHECK_THAT(reason({-1, 3}, {-1, 4}), Contains("cannot be broadcast"));
+    CHECK_THAT(refusal(of("Max", {"x", "nan"}, {-1, 3}, {}, {tensor("nan", {}, {std::nanf("")})})),
+               Contains("the bound is NaN"));
+}
+
 TEST_CASE("ReduceL2 is the root of a mean of squares, and a quotient of values a product with a reciprocal") {
     const Tensor x = numbers(Shape(2, 3, 4, 5));
     for (const Ints& axes : {Ints{1}, Ints{2, 3}, Ints{-1}}) {

@@ -265,9 +265,12 @@ private:
                     " is not supported in opset " + std::to_string(model_.opset) + what_is_read(ours, node.op_type));
     }
 
-    /// The opsets of an operator that others read, or the operators with the nearest names.
+    /// Why an operator is not read, the opsets of one that others read, or the operators with the nearest names.
     static std::string what_is_read(bool ours, const std::string& op_type) {
         std::vector<std::string> names;
+        if (ours && (op_type == "LSTM" || op_type == "GRU" || op_type == "RNN"))
+            return ", because a program has no loop over time steps; run the layers before and behind it as programs, "
+                   "and the recurrence in float between them";
         for (const OnnxOperator& row : onnx_operators) {
             if (ours && op_type == row.op_type)
                 return "; it is read in opsets " + std::to_string(row.first_opset) + " to " +

@@ -15,8 +15,10 @@
 #include "intq/interop/onnx/internal/operators/einsum.hpp"
 #include "intq/interop/onnx/internal/operators/elementwise.hpp"
 #include "intq/interop/onnx/internal/operators/expand.hpp"
+#include "intq/interop/onnx/internal/operators/extremes.hpp"
 #include "intq/interop/onnx/internal/operators/fold.hpp"
 #include "intq/interop/onnx/internal/operators/gather.hpp"
+#include "intq/interop/onnx/internal/operators/linear_along.hpp"
 #include "intq/interop/onnx/internal/operators/move.hpp"
 #include "intq/interop/onnx/internal/operators/norm.hpp"
 #include "intq/interop/onnx/internal/operators/pool.hpp"
@@ -59,6 +61,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"ConstantOfShape", 11, newest_opset, &operators::of_constants},
     {"Conv", 11, newest_opset, &operators::conv},
     {"ConvTranspose", 11, newest_opset, &operators::conv_transpose},
+    {"CumSum", 11, newest_opset, &operators::cumsum},
     {"DepthToSpace", 11, newest_opset, &operators::depth_to_space},
     {"DequantizeLinear", 11, newest_opset, &operators::dequantize_linear},
     {"Div", 11, newest_opset, &operators::div},

@@ -36,6 +36,7 @@ void resize(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/interop/onnx/internal/nodes/window.hpp"
+#    include "intq/interop/onnx/internal/operators/linear_along.hpp"
 #    include "intq/interop/onnx/internal/operators/move.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
@@ -89,7 +90,9 @@ INTQ_INLINE void resize(NodeImport& node) {
     graph::Node& x = node.value_of_rank(0, 4);
     if (node.integer("antialias", 0) != 0 || node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
         throw Error("antialias and keep_aspect_ratio_policy are not supported");
-    nn::InterpolateOptions options{.rule = resize_rule_of(node)};
+    const bool is_cubic = node.text("mode", "nearest") == "cubic";
+    const CubicRule cubic = is_cubic ? cubic_rule_of(node) : CubicRule{};
+    nn::InterpolateOptions options{.rule = is_cubic ? nn::float_operators::Resize::half_pixel : resize_rule_of(node)};
     std::vector<index_t> dims{node.extent(0, 0), node.extent(0, 1), node.extent(0, 2), node.extent(0, 3)};
     const auto sizes =
         for_all_axes<std::int64_t>(node, constant_integers(node, 3, "sizes"), {dims.begin(), dims.end()});
@@ -119,6 +122,7 @@ INTQ_INLINE void resize(NodeImport& node) {
             dims[3] = out.width;
         }
     }
+    if (is_cubic) return call_cubic(node, x, cubic, options, std::move(dims));
     if (node.text("coordinate_transformation_mode", "") == "pytorch_half_pixel" && (dims[2] == 1 || dims[3] == 1))
         throw Error("pytorch_half_pixel with one output cell means the first cell, which is not supported");
     node.call_module(make_as<nn::Module, nn::Upsample>(options), {x}, std::move(dims));

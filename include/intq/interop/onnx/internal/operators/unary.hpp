@@ -4,6 +4,9 @@
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_UNARY_HPP
 
+#include <cstddef>
+#include <optional>
+
 #include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #include "intq/io/make_as.hpp"
@@ -36,9 +39,8 @@ template <TableFunction function> void unary_with_alpha(NodeImport& node) {
 void relu(NodeImport& node);
 void clip(NodeImport& node);
 
-/// For a value and a constant of one element: a clip with one bound.
-void minimum(NodeImport& node);
-void maximum(NodeImport& node);
+/// Input x of the node between bounds, by the closest module or function.
+void keep_between(NodeImport& node, std::size_t x, std::optional<float> low, std::optional<float> high);
 
 /// clamp(alpha·x + beta, 0, 1) with beta = 1/2, the default; PyTorch's has alpha = 1/6.
 void hard_sigmoid(NodeImport& node);
@@ -64,12 +66,9 @@ void pow(NodeImport& node);
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <cmath>
-#    include <cstddef>
 #    include <limits>
-#    include <optional>
 #    include <span>
 #    include <string>
-#    include <utility>
 
 #    include "intq/arith/unary.hpp"
 #    include "intq/graph/node.hpp"
@@ -100,7 +99,6 @@ INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t 
                     : (values[0] <= none ? std::nullopt : std::optional(values[0]));
 }
 
-/// Input x of the node between bounds, by the closest module or function.
 INTQ_INLINE void keep_between(NodeImport& node, std::size_t x, std::optional<float> low, std::optional<float> high) {
     const bool from_zero = low && *low == 0.0f;
     nn::ModulePtr module;
@@ -122,36 +120,6 @@ INTQ_INLINE void clip(NodeImport& node) {
     constexpr float largest = (std::numeric_limits<float>::max)();
     const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
     keep_between(node, 0, low, high);
-}
-
-/// The bound of a minimum or maximum, and which input it bounds. Refuses two values, and a constant of several
-/// elements.
-INTQ_INLINE std::pair<std::size_t, float> bound_beside(const NodeImport& node) {
-    if (node.input_count() != 2)
-        throw Error(std::to_string(node.input_count()) + " operands are given; supported are a value and a constant");
-    const std::size_t c = node.is_constant(0) ? 0 : 1;
-    const auto values = node.constant(c, "bound").as<float>();
-    const Dims& dims = node.dims(1 - c);
-    if (values.size() != 1 || (dims && node.constant(c, "bound").dims.size() > dims->size()))
-        throw Error("the constant has the shape " + describe_shape(node.constant(c, "bound").dims) +
-                    "; supported is one bound for all elements");
-    if (std::isnan(values[0])) throw Error("the bound is NaN");
-    return {1 - c, values[0]};
-}
-
-/// A bound that no finite number crosses does not count.
-INTQ_INLINE std::optional<float> some_bound(float bound) {
-    return std::fabs(bound) < (std::numeric_limits<float>::max)() ? std::optional(bound) : std::nullopt;
-}
-
-INTQ_INLINE void minimum(NodeImport& node) {
-    const auto [x, bound] = bound_beside(node);
-    keep_between(node, x, std::nullopt, some_bound(bound));
-}
-
-INTQ_INLINE void maximum(NodeImport& node) {
-    const auto [x, bound] = bound_beside(node);
-    keep_between(node, x, some_bound(bound), std::nullopt);
 }
 
 INTQ_INLINE void hard_sigmoid(NodeImport& node) {
