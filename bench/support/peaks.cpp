@@ -112,6 +112,47 @@ constexpr PeakLoop loops[] = {
     {"mulps+addps xmm", "sse4.1", 4, 1, 2, 12, run_mulps_xmm},
 };
 
+constexpr PeakLoop add_zmm{"vpaddd zmm", "avx512f", 1, 1, 1, 28, run_add_zmm};
+constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", 1, 1, 1, 12, run_add_ymm};
+
+#elif defined(__aarch64__)
+
+// Registers 0 and 1 hold the operands, the others from 4 on the sums.
+// clang-format off
+#    define SUMS(X) \
+        X("4") X("5") X("6") X("7") X("8") X("9") X("10") X("11") X("12") X("13") X("14") X("15") X("16") X("17") \
+        X("18") X("19") X("20") X("21") X("22") X("23") X("24") X("25") X("26") X("27") X("28") X("29") X("30") X("31")
+// clang-format on
+#    define CLEAR_SUM(i) "movi v" i ".4s, #0\n"
+#    define PEAK_LOOP(name, body)                                                                                     \
+        void name(std::uint64_t turns) {                                                                              \
+            asm volatile(".arch armv8.2-a+dotprod+i8mm\n" CLEAR_SUM("0") CLEAR_SUM("1")                               \
+                             SUMS(CLEAR_SUM) ".p2align 6\n1:\n" SUMS(body) "subs %0, %0, #1\n b.ne 1b\n"              \
+                         : "+r"(turns)                                                                                \
+                         :                                                                                            \
+                         : "v0", "v1", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",  \
+                           "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", \
+                           "v29", "v30", "v31", "cc");                                                                \
+        }
+
+#    define SDOT(i) "sdot v" i ".4s, v0.16b, v1.16b\n"
+#    define SMLAL(i) "smlal v" i ".4s, v0.4h, v1.4h\n"
+#    define FMLA(i) "fmla v" i ".4s, v0.4s, v1.4s\n"
+
+PEAK_LOOP(run_sdot, SDOT)
+PEAK_LOOP(run_smlal, SMLAL)
+PEAK_LOOP(run_fmla, FMLA)
+
+constexpr PeakLoop loops[] = {
+    {"sdot", "asimddp", 4, 4, 1, 28, run_sdot},
+    {"smlal", "asimd", 4, 1, 1, 28, run_smlal},
+    {"fmla", "asimd", 4, 1, 1, 28, run_fmla},
+};
+
+#endif
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
 static_assert(std::all_of(std::begin(loops), std::end(loops),
                           [](const PeakLoop& loop) { return intq::simd::detail::features_are_known(loop.features); }),
               "a loop names a feature of the CPU that intq/simd/base/cpu.hpp cannot ask for");
@@ -133,9 +174,6 @@ static_assert(std::all_of(std::begin(intq::simd::backend_rows), std::end(intq::s
                                       have_loops(row.float32_peak));
                           }),
               "a row of intq/simd/base/backends.hpp names an instruction that has no loop here");
-
-constexpr PeakLoop add_zmm{"vpaddd zmm", "avx512f", 1, 1, 1, 28, run_add_zmm};
-constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", 1, 1, 1, 12, run_add_ymm};
 
 #endif
 
@@ -166,7 +204,7 @@ std::uint64_t turns_of_sample(const PeakLoop& loop) {
 }  // namespace
 
 std::span<const PeakLoop> peak_loops() {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
     return loops;
 #else
     return {};

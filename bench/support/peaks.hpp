@@ -16,7 +16,7 @@
 namespace intq_bench {
 
 /// A loop of one instruction (or of the few that stand for one dot product) on registers alone, with as many
-/// independent sums as the encoding has registers for: 28 in EVEX, 12 in VEX and SSE.
+/// independent sums as the encoding has registers for: 28 in EVEX and on AArch64, 12 in VEX and SSE.
 struct PeakLoop {
     const char* name;
     const char* features;  // what the CPU must have, as simd/base/cpu.hpp names it
@@ -30,7 +30,8 @@ struct PeakLoop {
     constexpr double operations() const { return 2.0 * lanes * depth * sums; }
 };
 
-/// All loops of this architecture, also those that this CPU cannot run; none where it is not x86-64.
+/// All loops of this architecture, also those that this CPU cannot run; none where it is neither x86-64
+/// nor AArch64.
 std::span<const PeakLoop> peak_loops();
 
 /// The loop that the name says; null where there is none or this CPU cannot run it.

@@ -7,8 +7,12 @@
 #include <type_traits>
 
 #include "intq/arith/lanes.hpp"
+#include "intq/simd/arm/dotprod.hpp"
 #include "intq/simd/arm/dsp.hpp"
 #include "intq/simd/arm/helium.hpp"
+#include "intq/simd/arm/neon.hpp"
+#include "intq/simd/arm/neon_depthwise.hpp"
+#include "intq/simd/arm/neon_tile.hpp"
 #include "intq/simd/portable/scalar.hpp"
 #include "intq/simd/portable/xsimd.hpp"
 #include "intq/simd/x86/avx2.hpp"

@@ -101,19 +101,51 @@ template <class Tile, class Acc, class Given = typename Tile::weight> struct Pro
     }
 };
 
+/// How the groups of a problem are added: one by one; as many together as the tile can; by the loop over taps, of which
+/// there are four in two rows, visited in the order 1, 0, 3, 2.
+enum class Adding { steps, together, taps };
+
+template <int Rows, class Tile, class Acc, class Given, class Registers>
+void add_taps(Problem<Tile, Acc, Given>& problem, Registers& registers) {
+    using X = typename Tile::activation;
+    const index_t depth = problem.depth_of_k / 4, weights = depth * problem.columns;
+    constexpr index_t together = Tile::groups_together * Tile::depth;
+    intq::simd::TapWalk<Rows> walk{};
+    walk.first = problem.bias.data();
+    walk.weights = problem.weights.data() + weights;
+    walk.taps = 4, walk.row_taps = 2;
+    walk.registers = depth / together, walk.groups = depth % together / Tile::depth;
+    walk.x_step = -2 * depth * index_t{sizeof(X)}, walk.x_jump = -walk.x_step;
+    walk.weight_step = -2 * weights * index_t{sizeof(typename Tile::weight)}, walk.weight_jump = -walk.weight_step;
+    for (std::size_t r = 0; r < Rows; ++r) walk.rows[r] = problem.rows[r]->template as<const X>() + depth;
+    registers.sum_taps(walk);
+}
+
 /// As the GEMM skeleton runs a tile. Wrong results of `Rows` rows.
 template <class L, int Rows, int Vectors, class Tile, class Acc, class Given>
-std::size_t wrong_results(Problem<Tile, Acc, Given>& problem) {
+std::size_t wrong_results(Problem<Tile, Acc, Given>& problem, Adding adding = Adding::steps) {
     using X = typename Tile::activation;
     const X* rows[Rows];
     for (std::size_t r = 0; r < Rows; ++r) rows[r] = problem.rows[r]->template as<const X>();
     typename Tile::template Registers<Rows, Vectors> registers;
-    registers.start(problem.bias.data());
-    const auto* w = problem.weights.data();
-    index_t k = 0;
-    for (; k + Tile::depth <= problem.depth_of_k; k += Tile::depth, w += Tile::depth * Tile::planes * problem.columns)
-        registers.step(rows, k, w);
-    if (k < problem.depth_of_k) registers.step_part(rows, k, problem.depth_of_k - k, w);
+    if constexpr (requires { requires Tile::template Registers<Rows, Vectors>::has_loop; })
+        if (adding == Adding::taps) add_taps<Rows>(problem, registers);
+    if (adding != Adding::taps) {
+        registers.start(problem.bias.data());
+        const auto* w = problem.weights.data();
+        const index_t group = Tile::depth * Tile::planes * problem.columns;
+        index_t k = 0;
+        if constexpr (requires { Tile::groups_together; }) {
+            constexpr index_t together = Tile::groups_together;
+            if (adding == Adding::together)
+                for (; k + together * Tile::depth <= problem.depth_of_k; k += together * Tile::depth) {
+                    registers.steps(rows, k, w);
+                    w += together * group;
+                }
+        }
+        for (; k + Tile::depth <= problem.depth_of_k; k += Tile::depth, w += group) registers.step(rows, k, w);
+        if (k < problem.depth_of_k) registers.step_part(rows, k, problem.depth_of_k - k, w);
+    }
 
     std::vector<Acc> result(static_cast<std::size_t>(Rows * problem.columns));
     intq::simd::unroll<Rows>([&](auto r) {
@@ -155,8 +187,8 @@ template <class Backend, class X, class W, class Acc> void tile_conforms(const c
     CHECK(packing.step == Tile::narrowest * L::width());
     using Staged = std::conditional_t<packing.staging == Staging::offset_binary, std::uint8_t,
                                       std::conditional_t<packing.staging == Staging::widened, std::int16_t, X>>;
-    using Stored =
-        std::conditional_t<packing.depth == 1, W, std::conditional_t<sizeof(Staged) == 2, std::int16_t, std::int8_t>>;
+    using Stored = std::conditional_t<packing.depth == 1 && packing.staging != Staging::widened, W,
+                                      std::conditional_t<sizeof(Staged) == 2, std::int16_t, std::int8_t>>;
     CHECK(std::is_same_v<typename Tile::activation, Staged>);
     CHECK(std::is_same_v<typename Tile::weight, Stored>);
 
@@ -170,6 +202,12 @@ template <class Backend, class X, class W, class Acc> void tile_conforms(const c
                 if constexpr (last_row < 6 || last_row + 1 == most) {
                     INFO("K = " << k << ", rows = " << last_row + 1 << ", vectors = " << vectors);
                     CHECK(wrong_results<L, last_row + 1, vectors>(problem) == 0);
+                    if constexpr (requires { Tile::groups_together; }) {
+                        CHECK(wrong_results<L, last_row + 1, vectors>(problem, Adding::together) == 0);
+                        if constexpr (Tile::template Registers<last_row + 1, vectors>::has_loop)
+                            if (k > 0 && k % (4 * Tile::depth) == 0)
+                                CHECK(wrong_results<L, last_row + 1, vectors>(problem, Adding::taps) == 0);
+                    }
                 }
             });
         });
@@ -260,12 +298,12 @@ template <class Backend, class X, class W> bool depthwise_tile_conforms() {
         CHECK((Tile::columns == packing.columns && Tile::depth == packing.depth && Tile::run == packing.run));
         CHECK((packing.step == Tile::L::width() && packing.columns == Tile::vectors * packing.step));
         depthwise_rows_conform<Tile, 1>(Backend::name, packing);
-        depthwise_rows_conform<Tile, 2>(Backend::name, packing);
+        if constexpr (packing.depth > 1) depthwise_rows_conform<Tile, 2>(Backend::name, packing);
         if constexpr (packing.depth > 2) {
             depthwise_rows_conform<Tile, 3>(Backend::name, packing);
             depthwise_rows_conform<Tile, 4>(Backend::name, packing);
         }
-        static_assert(packing.depth == 2 || packing.depth == 4);
+        static_assert(packing.depth == 1 || packing.depth == 2 || packing.depth == 4);
         return true;
     }
 }

@@ -190,7 +190,8 @@ private:
     static INTQ_ALWAYS_INLINE void store_pixel(const EpilogueType& epilogue, const Acc* sums,
                                                const typename EpilogueType::Channels* parameters, const Sumin* e, Y* y,
                                                index_t channels) noexcept {
-        constexpr bool in_order = Vectors == 1 || packing.run == packing.step;
+        // Of two vectors, more than half of whose channels exist, only the last one may lack lanes.
+        constexpr bool in_order = Vectors == 1 || (Vectors == 2 && packing.run == packing.step);
         Sumin operand[adds && !in_order ? Vectors * L::width() : 1] = {};
         if constexpr (adds && !in_order) {
             for_each_run(channels, [&](index_t from, index_t to, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {

@@ -12,6 +12,7 @@
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/gemm_input.hpp"
 #include "intq/simd/base/primitives.hpp"
+#include "intq/simd/tiles/lane_tile.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -167,7 +168,6 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     /// Sums of `Rows` slots from the source's on in registers, and then finish(registers).
     template <int Rows, int Vectors, class Finish>
     static INTQ_ALWAYS_INLINE void compute(const Panel& panel, Finish&& finish) noexcept {
-        constexpr index_t step = step_weights<Vectors>;
         const Source& source = panel.source;
         const Activation* start[array_size(Rows)];
         if (source.is_line_of(Rows)) {
@@ -182,7 +182,16 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         }
         typename Tile::template Registers<Rows, Vectors> registers;
         alignas(buffer_alignment) Acc padded[Vectors * L::width()];
-        registers.start(panel.is_padded() ? first_sums(panel, padded) : panel.bias);
+        const Acc* const first = panel.is_padded() ? first_sums(panel, padded) : panel.bias;
+        if constexpr (has_loop<Rows, Vectors>)
+            if (panel.whole >= panel.depth) {
+                auto walk = walk_of<Rows>(Taps(panel), first);
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) walk.rows[r] = start[r];
+                registers.sum_taps(walk);
+                return finish(registers);
+            }
+        registers.start(first);
         // One loop: g++ keeps the sums of a tile in registers over one loop of taps, and not over two.
         Taps taps(panel);
         Asking<Vectors> asking(panel.next);
@@ -192,11 +201,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) x[r] = start[r] + at;
-            const Weight* w = taps.weights;
-            for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) {
-                asking.step();
-                registers.step(x, k, w);
-            }
+            const Weight* const w = add_groups<Vectors>(registers, x, taps, asking);
             if constexpr (!is_always_staged)
                 if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
             if (--left == 0) break;
@@ -265,21 +270,23 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     template <int Rows, int Vectors, class Finish>
     static INTQ_ALWAYS_INLINE void compute_spaced(const SpacedRows& spaced, Asking<Vectors>& asking,
                                                   Finish&& finish) noexcept {
-        constexpr index_t step = step_weights<Vectors>;
         typename Tile::template Registers<Rows, Vectors> registers;
+        const Activation* first = spaced.x;
+        if constexpr (has_loop<Rows, Vectors>) {
+            auto walk = walk_of<Rows>(spaced.taps, spaced.bias);
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) walk.rows[r] = first + r * spaced.step;
+            registers.sum_taps(walk);
+            return finish(registers);
+        }
         registers.start(spaced.bias);
         Taps taps = spaced.taps;
         asking.begin_tile();
-        const Activation* first = spaced.x;
         for (index_t left = taps.count;; first += taps.advance()) {
             const Activation* x[array_size(Rows)];
             INTQ_UNROLL
             for (int r = 0; r < Rows; ++r) x[r] = first + r * spaced.step;
-            const Weight* w = taps.weights;
-            for (index_t k = 0; k < taps.whole; k += Tile::depth, w += step) {
-                asking.step();
-                registers.step(x, k, w);
-            }
+            add_groups<Vectors>(registers, x, taps, asking);
             if (--left == 0) break;
         }
         asking.end_tile();
@@ -289,6 +296,52 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
 private:
     /// Weights that a step reads.
     template <int Vectors> static constexpr index_t step_weights = Vectors* L::width() * Tile::depth* Tile::planes;
+    static constexpr int groups_together = [] {
+        if constexpr (requires { Tile::groups_together; }) return Tile::groups_together;
+        return 1;
+    }();
+    /// Whether the backend has the loop over all taps of such a tile.
+    template <int Rows, int Vectors>
+    static constexpr bool has_loop = [] {
+        if constexpr (groups_together > 1) return Tile::template Registers<Rows, Vectors>::has_loop;
+        return false;
+    }();
+
+    /// The walk of that loop, without its rows.
+    template <int Rows> static INTQ_ALWAYS_INLINE simd::TapWalk<Rows> walk_of(const Taps& taps, const Acc* first) {
+        constexpr index_t together = Tile::groups_together * Tile::depth;
+        constexpr index_t weight{sizeof(Weight)}, element{sizeof(Activation)};
+        const index_t weights = taps.whole / Tile::depth * step_weights<Tile::vectors>;
+        simd::TapWalk<Rows> walk;
+        walk.first = first, walk.weights = taps.weights;
+        walk.taps = taps.count, walk.row_taps = taps.row_taps;
+        walk.registers = taps.whole / together, walk.groups = taps.whole % together / Tile::depth;
+        walk.x_step = (taps.column_step - taps.whole) * element;
+        walk.weight_step = (taps.column_weights - weights) * weight;
+        walk.x_jump = (taps.row_jump - taps.whole) * element;
+        walk.weight_jump = (taps.row_jump_weights - weights) * weight;
+        return walk;
+    }
+
+    /// Adds the whole groups of a tap.
+    ///
+    /// @return the weights behind them
+    template <int Vectors, class Registers>
+    static INTQ_ALWAYS_INLINE const Weight* add_groups(Registers& registers, const Activation* const* x,
+                                                       const Taps& taps, Asking<Vectors>& asking) noexcept {
+        constexpr index_t step = step_weights<Vectors>;
+        const Weight* w = taps.weights;
+        index_t k = 0;
+        if constexpr (constexpr index_t together = groups_together; together > 1)
+            for (; k + together * Tile::depth <= taps.whole; k += together * Tile::depth, w += together * step)
+                registers.steps(x, k, w);
+        for (; k < taps.whole; k += Tile::depth, w += step) {
+            asking.step();
+            registers.step(x, k, w);
+        }
+        return w;
+    }
+
     /// Each number of rows up to this one has its own code. Above it, only the largest tile that fits does. A layer
     /// has at most one panel that is narrower, and each number of rows costs compile time.
     static constexpr int small_rows(int panel_vectors) noexcept { return panel_vectors == Tile::vectors ? 6 : 4; }

@@ -23,24 +23,24 @@ template <class Backend> class Stager {
 
 public:
     Stager(const PackedConv2d& packed, const void* x, void* staged) noexcept
-        : staging_(packed.packing.staging), x_(x), staged_(staged) {}
+        : staging_(packed.packing.staging), element_(size_of(packed.input_dtype)), x_(x), staged_(staged) {}
 
     /// staged[to …] = x[from …], converted.
     void copy(index_t from, index_t to, index_t size) const noexcept {
         if (staging_ == simd::Staging::offset_binary)
             return flip(static_cast<const std::uint8_t*>(x_) + from, static_cast<std::uint8_t*>(staged_) + to, size);
-        std::int16_t* const wide = static_cast<std::int16_t*>(staged_) + to;
         if (staging_ == simd::Staging::widened)
-            widen(static_cast<const std::int8_t*>(x_) + from, wide, size);
-        else
-            std::memcpy(wide, static_cast<const std::int16_t*>(x_) + from,
-                        static_cast<std::size_t>(size) * sizeof *wide);
+            return widen(static_cast<const std::int8_t*>(x_) + from, static_cast<std::int16_t*>(staged_) + to, size);
+        std::memcpy(static_cast<std::byte*>(staged_) + to * element_,
+                    static_cast<const std::byte*>(x_) + from * element_, static_cast<std::size_t>(size * element_));
     }
     /// staged[to …] = code, converted.
     void fill(index_t to, index_t size, std::int32_t code) const noexcept {
         for (index_t i = to; i < to + size; ++i) {
             if (staging_ == simd::Staging::offset_binary)
                 static_cast<std::uint8_t*>(staged_)[i] = static_cast<std::uint8_t>(code + 128);
+            else if (staging_ == simd::Staging::as_is && element_ == 1)
+                static_cast<std::int8_t*>(staged_)[i] = static_cast<std::int8_t>(code);
             else
                 static_cast<std::int16_t*>(staged_)[i] = static_cast<std::int16_t>(code);
         }
@@ -64,7 +64,8 @@ private:
             for (index_t i = 0; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
     }
 
-    simd::Staging staging_;  // as_is: int16, copied
+    simd::Staging staging_;  // as_is: copied
+    index_t element_;        // bytes of x
     const void* x_;
     void* staged_;
 };

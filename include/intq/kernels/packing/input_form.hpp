@@ -62,7 +62,9 @@ constexpr InputForm input_form(const PackedConv2d& packed) noexcept {
 template <class Backend>
 inline constexpr bool stages_input = [] {
     for (const simd::Packing& packing : {Backend::int8_packing, Backend::int16_packing, Backend::wide_packing})
-        if (packing.depth > 1 && packing.staging != simd::Staging::paired && packing.staging != simd::Staging::windows)
+        if (packing.staging == simd::Staging::widened ||
+            (packing.depth > 1 && packing.staging != simd::Staging::paired &&
+             packing.staging != simd::Staging::windows))
             return true;
     return false;
 }();

@@ -184,13 +184,14 @@ constexpr bool has_16_bit_multipliers(const PackedConv2d& packed) noexcept {
            arith::takes_multipliers(packed.requantize);
 }
 
-/// Type in which a packing keeps weights: the converted activations' where a group is one instruction's.
+/// Type in which a packing keeps weights: the converted activations' where they are wider, or where a group is one
+/// instruction's.
 constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
     if (packed.input_dtype == DType::float32) return DType::float32;
     const index_t depth = packed.is_depthwise ? packed.depthwise.depth : packed.packing.depth;
     const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
-    if (depth == 1) return packed.weight_dtype;
     const bool is_wide = staging == simd::Staging::widened;
+    if (depth == 1 && !is_wide) return packed.weight_dtype;
     const bool keeps_bytes = staging == simd::Staging::paired || staging == simd::Staging::windows;
     return is_wide || (packed.input_dtype == DType::int16 && !keeps_bytes) ? DType::int16 : DType::int8;
 }

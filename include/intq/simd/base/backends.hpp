@@ -6,7 +6,7 @@
 //
 //     tag           its name; the struct in simd/base/tags.hpp
 //     type          the same, as C++ spells it inside namespace intq::simd
-//     architecture  x86, arm, riscv, wasm; any
+//     architecture  x86, aarch64, arm (of 32 bits), riscv, wasm; any
 //     word          of its level in INTQ_ABI (core/abi.hpp); none where it has no separate level
 //     flags         of the compiler for its level
 //     guard         the macros that its file asks for, all of them; alternatives are divided by |
@@ -40,6 +40,9 @@
       "vpmaddwd+vpaddd ymm", "vpmaddwd+vpaddd ymm", "vfmadd231ps ymm")                                                 \
     X(sse41, sse41, x86, sse41, "-msse4.1", __SSE4_1__ __x86_64__, "sse4.1",                                           \
       "pmaddwd+paddd xmm", "pmaddwd+paddd xmm", "mulps+addps xmm")                                                     \
+    X(dotprod, dotprod, aarch64, neon_dotprod, "-march=armv8.2-a+dotprod",                                             \
+      __ARM_FEATURE_DOTPROD __ARM_NEON __AARCH64EL__, "asimd asimddp", "sdot", "smlal", "fmla")                        \
+    X(neon, neon, aarch64, neon, "-march=armv8-a", __ARM_NEON __AARCH64EL__, "asimd", "smlal", "smlal", "fmla")        \
     X(helium, helium, arm, none, "", INTQ_DETAIL_HELIUM_, "", "", "", "")                                              \
     X(dsp, dsp, arm, none, "", INTQ_DETAIL_DSP_, "", "", "", "")                                                       \
     X(xsimd, xsimd<>, any, none, "", INTQ_DETAIL_XSIMD_, "", "", "", "")                                               \

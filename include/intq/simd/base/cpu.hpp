@@ -41,8 +41,44 @@ inline constexpr CpuFeature cpu_features[] = {
     {"avxvnni", &has_avxvnni},
 };
 #    undef INTQ_DETAIL_FEATURE
+#elif defined(__aarch64__)
+inline constexpr const char* cpu_architecture = "aarch64";
+
+// Linux names the features in two words. Elsewhere those are there that the compiler's flags demand.
+#    if defined(__linux__)
+// getauxval() under a name that no declaration of a C library contradicts.
+unsigned long auxiliary_value(unsigned long type) noexcept asm("getauxval");
+inline constexpr unsigned long hwcap = 16, hwcap2 = 26;
+#        define INTQ_DETAIL_FEATURE(name, word, bit, macro)                                     \
+            {                                                                                   \
+                name, []() noexcept -> bool { return (auxiliary_value(word) >> bit & 1) != 0; } \
+            }
+#    else
+#        define INTQ_DETAIL_FEATURE(name, word, bit, macro)        \
+            {                                                      \
+                name, []() noexcept -> bool { return macro != 0; } \
+            }
+#    endif
+inline constexpr bool has_i8mm_macro =
+#    if defined(__ARM_FEATURE_MATMUL_INT8)
+    true;
+#    else
+    false;
+#    endif
+inline constexpr bool has_dotprod_macro =
+#    if defined(__ARM_FEATURE_DOTPROD)
+    true;
+#    else
+    false;
+#    endif
+inline constexpr CpuFeature cpu_features[] = {
+    INTQ_DETAIL_FEATURE("asimd", hwcap, 1, true),
+    INTQ_DETAIL_FEATURE("asimddp", hwcap, 20, has_dotprod_macro),
+    INTQ_DETAIL_FEATURE("i8mm", hwcap2, 13, has_i8mm_macro),
+};
+#    undef INTQ_DETAIL_FEATURE
 #else
-#    if defined(__aarch64__) || defined(__arm__)
+#    if defined(__arm__)
 inline constexpr const char* cpu_architecture = "arm";
 #    elif defined(__riscv)
 inline constexpr const char* cpu_architecture = "riscv";

@@ -18,8 +18,8 @@ inline namespace INTQ_CORE_ABI {
 /// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
 /// widened to int16; the same for the pixels of one tile only, all taps of a window in one row, with padding as the
 /// zero point; bytes as they are, all taps of a window in one row, column by column. The skeleton stages a tensor once,
-/// paired a tile, and windows a line at most; the K loop never converts. Weights of groups (depth > 1) are stored as
-/// wide as the staged activations; others, paired ones and those of windows as they are.
+/// paired a tile, and windows a line at most; the K loop never converts. Weights of groups (depth > 1) and of widened
+/// activations are stored as wide as the staged ones; others, paired ones and those of windows as they are.
 enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windows };
 
 /// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
@@ -112,6 +112,25 @@ struct helium : scalar {
     static constexpr Packing int16x8_packing{2, 8, Staging::windows, 4};
     static constexpr DepthwisePacking depthwise_int8_packing{1, 1, 1, 1, Staging::windows};
     static constexpr DepthwisePacking depthwise_int16x8_packing{8, 8, 1, 1, Staging::windows};
+};
+
+/// Products of int16 by a lane (smlal), 4 columns a vector: AArch64.
+struct neon : scalar {
+    static constexpr const char* name = "neon";
+    static constexpr Packing int8_packing{16, 1, Staging::widened, 4};
+    static constexpr Packing int16_packing{16, 1, Staging::as_is, 4};
+    static constexpr Packing wide_packing{8, 1, Staging::as_is, 4};
+    static constexpr Packing float_packing{16, 1, Staging::as_is, 4};
+    static constexpr DepthwisePacking depthwise_int8_packing{8, 4, 4, 1, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{8, 4, 4, 1, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{8, 4, 4, 1, Staging::as_is};
+};
+
+/// Quadruples of int8 products by a lane (sdot), 4 columns a vector.
+struct dotprod : neon {
+    static constexpr const char* name = "dotprod";
+    static constexpr Packing int8_packing{16, 4, Staging::as_is, 4};
+    static constexpr DepthwisePacking depthwise_int8_packing{16, 4, 4, 4, Staging::as_is};
 };
 
 /// Pairs of int16 products (pmaddwd), 4 columns a vector.
