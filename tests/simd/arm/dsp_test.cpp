@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "intq/arith/pool.hpp"
-#include "intq/kernels/conv/paired_lines.hpp"
+#include "intq/kernels/staging/paired_lines.hpp"
 #include "intq/simd/select.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "reference/fixed_point.hpp"

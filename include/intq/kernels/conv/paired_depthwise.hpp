@@ -9,9 +9,9 @@
 #define INTQ_KERNELS_CONV_PAIRED_DEPTHWISE_HPP
 
 #include "intq/kernels/conv/epilogue.hpp"
-#include "intq/kernels/conv/paired_lines.hpp"
 #include "intq/kernels/conv/short_codes.hpp"
-#include "intq/kernels/conv/tap_places.hpp"
+#include "intq/kernels/staging/paired_lines.hpp"
+#include "intq/kernels/staging/tap_places.hpp"
 #include "intq/simd/tiles/paired_tile.hpp"
 
 namespace intq::kernels {

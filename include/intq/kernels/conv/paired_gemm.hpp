@@ -12,8 +12,8 @@
 #include "intq/arith/requantize.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/high_product_codes.hpp"
-#include "intq/kernels/conv/paired_stage.hpp"
 #include "intq/kernels/conv/short_codes.hpp"
+#include "intq/kernels/staging/paired_stage.hpp"
 #include "intq/simd/tiles/paired_tile.hpp"
 
 namespace intq::kernels {

@@ -10,9 +10,9 @@
 #define INTQ_KERNELS_CONV_WINDOW_DEPTHWISE_HPP
 
 #include "intq/kernels/conv/epilogue.hpp"
-#include "intq/kernels/conv/tap_places.hpp"
 #include "intq/kernels/conv/window_codes.hpp"
 #include "intq/kernels/packing/input_form.hpp"
+#include "intq/kernels/staging/tap_places.hpp"
 #include "intq/simd/tiles/window_tile.hpp"
 
 namespace intq::kernels {

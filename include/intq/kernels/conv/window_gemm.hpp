@@ -13,7 +13,7 @@
 
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/window_codes.hpp"
-#include "intq/kernels/conv/window_stage.hpp"
+#include "intq/kernels/staging/window_stage.hpp"
 #include "intq/simd/tiles/window_tile.hpp"
 
 namespace intq::kernels {

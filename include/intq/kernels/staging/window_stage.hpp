@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Staging of windows: the columns that some output pixels of a line read. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_WINDOW_STAGE_HPP
-#define INTQ_KERNELS_CONV_WINDOW_STAGE_HPP
+#ifndef INTQ_KERNELS_STAGING_WINDOW_STAGE_HPP
+#define INTQ_KERNELS_STAGING_WINDOW_STAGE_HPP
 
 #include <cstdint>
 #include <cstring>
@@ -136,4 +136,4 @@ INTQ_ALWAYS_INLINE void for_each_window_run(const ConvCall& call, RunPixels&& ru
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_WINDOW_STAGE_HPP
+#endif  // INTQ_KERNELS_STAGING_WINDOW_STAGE_HPP

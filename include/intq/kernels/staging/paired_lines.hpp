@@ -2,8 +2,8 @@
 //
 // Staging of paired activations for depthwise layers: the lines that a few output lines read, of four channels.
 // Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_PAIRED_LINES_HPP
-#define INTQ_KERNELS_CONV_PAIRED_LINES_HPP
+#ifndef INTQ_KERNELS_STAGING_PAIRED_LINES_HPP
+#define INTQ_KERNELS_STAGING_PAIRED_LINES_HPP
 
 #include <cstdint>
 
@@ -230,4 +230,4 @@ private:
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_PAIRED_LINES_HPP
+#endif  // INTQ_KERNELS_STAGING_PAIRED_LINES_HPP

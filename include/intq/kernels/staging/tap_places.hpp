@@ -2,8 +2,8 @@
 //
 // Lists of the places that the windows of output pixels read, which all channels share, and layers that are computed by
 // them. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_TAP_PLACES_HPP
-#define INTQ_KERNELS_CONV_TAP_PLACES_HPP
+#ifndef INTQ_KERNELS_STAGING_TAP_PLACES_HPP
+#define INTQ_KERNELS_STAGING_TAP_PLACES_HPP
 
 #include <cstdint>
 
@@ -123,4 +123,4 @@ INTQ_ALWAYS_INLINE void run_listed(const ConvCall& call, const std::int8_t* padd
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_TAP_PLACES_HPP
+#endif  // INTQ_KERNELS_STAGING_TAP_PLACES_HPP

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Staging of paired activations: the windows of one tile of output pixels, side by side. Layer: kernels.
-#ifndef INTQ_KERNELS_CONV_PAIRED_STAGE_HPP
-#define INTQ_KERNELS_CONV_PAIRED_STAGE_HPP
+#ifndef INTQ_KERNELS_STAGING_PAIRED_STAGE_HPP
+#define INTQ_KERNELS_STAGING_PAIRED_STAGE_HPP
 
 #include <cstdint>
 #include <cstring>
@@ -242,4 +242,4 @@ private:
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_CONV_PAIRED_STAGE_HPP
+#endif  // INTQ_KERNELS_STAGING_PAIRED_STAGE_HPP
