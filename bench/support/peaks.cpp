@@ -136,15 +136,18 @@ constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", 1, 1, 1, 12, run_add_ymm};
         }
 
 #    define SDOT(i) "sdot v" i ".4s, v0.16b, v1.16b\n"
+#    define SMMLA(i) "smmla v" i ".4s, v0.16b, v1.16b\n"
 #    define SMLAL(i) "smlal v" i ".4s, v0.4h, v1.4h\n"
 #    define FMLA(i) "fmla v" i ".4s, v0.4s, v1.4s\n"
 
 PEAK_LOOP(run_sdot, SDOT)
+PEAK_LOOP(run_smmla, SMMLA)
 PEAK_LOOP(run_smlal, SMLAL)
 PEAK_LOOP(run_fmla, FMLA)
 
 constexpr PeakLoop loops[] = {
     {"sdot", "asimddp", 4, 4, 1, 28, run_sdot},
+    {"smmla", "i8mm", 4, 8, 1, 28, run_smmla},
     {"smlal", "asimd", 4, 1, 1, 28, run_smlal},
     {"fmla", "asimd", 4, 1, 1, 28, run_fmla},
 };

@@ -54,7 +54,8 @@ struct Case {
     index_t batch = 1;
 };
 
-Case draw_case(Draw& draw, DType dtype) {
+/// @param is_long  for a window of 8000 weights
+Case draw_case(Draw& draw, DType dtype, bool is_long) {
     Case drawn;
     kernels::Conv2dSpec& spec = drawn.spec;
     const bool is_int16 = dtype == DType::int16;
@@ -70,7 +71,13 @@ Case draw_case(Draw& draw, DType dtype) {
     drawn.in = {draw.between(1, 14), draw.between(1, draw.one_in(6) ? 40 : 14)};
     drawn.batch = draw.between(1, 2);
     spec.groups = draw.one_in(3) ? draw.between(1, 4) : 1;
-    if (draw.one_in(3)) {
+    if (is_long) {
+        w = {};
+        w.kernel = drawn.in = {1, 5};
+        drawn.batch = spec.groups = 1;
+        spec.in_channels = 1600;
+        spec.out_channels = 3;
+    } else if (draw.one_in(3)) {
         spec.groups = spec.in_channels = spec.out_channels = draw.between(2, draw.one_in(4) ? 70 : 19);
         if (draw.one_in(2)) {  // windows that have loops of their own
             w.kernel = {3, 3};
@@ -152,9 +159,9 @@ template <class Code> void fill_worst(const Case& drawn, Code* to) {
             }
 }
 
-template <class Target, class Code> void compare(Draw& draw) {
+template <class Target, class Code> void compare(Draw& draw, bool is_long = false) {
     constexpr auto size = static_cast<index_t>(sizeof(Code));
-    const Case drawn = draw_case(draw, dtype_of<Code>);
+    const Case drawn = draw_case(draw, dtype_of<Code>, is_long);
     const auto geometry = kernels::make_conv2d_geometry(drawn.spec.window, drawn.batch, drawn.in);
     if (!geometry) {
         ++refused;
@@ -311,6 +318,7 @@ int main() {
         compare_average<target::fp32>(draw);
     }
     for (int i = 0; i < 500; ++i) compare_quantized(draw);
+    for (int i = 0; i < 4; ++i) compare<target::tflite<>, std::int8_t>(draw, true);
     std::printf("layers %d\nshort %d\nlayers of int16 %d\nshort %d\n", layers, short_layers, int16_layers,
                 short_int16_layers);
     std::printf(

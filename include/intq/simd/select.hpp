@@ -10,6 +10,7 @@
 #include "intq/simd/arm/dotprod.hpp"
 #include "intq/simd/arm/dsp.hpp"
 #include "intq/simd/arm/helium.hpp"
+#include "intq/simd/arm/i8mm.hpp"
 #include "intq/simd/arm/neon.hpp"
 #include "intq/simd/arm/neon_depthwise.hpp"
 #include "intq/simd/arm/neon_tile.hpp"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "intq/kernels/conv/depthwise.hpp"
+#include "intq/simd/tiles/matrix_tile.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/odd_width.hpp"
@@ -174,7 +175,7 @@ std::size_t wrong_results(Problem<Tile, Acc, Given>& problem, Adding adding = Ad
     return wrong;
 }
 
-template <class Backend, class X, class W, class Acc> void tile_conforms(const char* types) {
+template <class Backend, class X, class W, class Acc> void register_tile_conforms(const char* types) {
     using Tile = intq::simd::Tile<Backend, X, W, Acc>;
     using L = intq::simd::lanes<Backend>;
     constexpr intq::simd::Packing packing = intq::simd::detail::packing_of<Backend, X, Acc>();
@@ -212,6 +213,60 @@ template <class Backend, class X, class W, class Acc> void tile_conforms(const c
             });
         });
     }
+}
+
+// --- matrices --------------------------------------------------------------------------------------------------------
+
+/// Wrong sums of a tile of 2·Pairs rows by 4·Vectors columns, whose rows end at a page without access.
+template <class Tile, int Pairs, int Vectors> std::size_t wrong_matrix_sums(index_t groups, std::mt19937& bits) {
+    constexpr index_t rows = intq::simd::matrix_rows, depth = intq::simd::matrix_depth, columns = 4 * Vectors;
+    const index_t size = groups * depth;
+    std::vector<std::unique_ptr<GuardedBuffer>> given;
+    const std::int8_t* from[rows];
+    for (const std::int8_t*& row : from) {
+        given.push_back(std::make_unique<GuardedBuffer>(static_cast<std::size_t>(size)));
+        for (index_t k = 0; k < size; ++k) given.back()->as<std::int8_t>()[k] = random_value<std::int8_t>(bits);
+        row = given.back()->as<const std::int8_t>();
+    }
+    GuardedBuffer x(static_cast<std::size_t>(rows * size)), w(static_cast<std::size_t>(columns * size));
+    GuardedBuffer sums(static_cast<std::size_t>(2 * Pairs * columns) * sizeof(std::int32_t));
+    for (index_t i = 0; i < columns * size; ++i) w.as<std::int8_t>()[i] = random_value<std::int8_t>(bits);
+    std::int32_t bias[columns];
+    for (std::int32_t& b : bias) b = random_value<std::int32_t>(bits);
+    Tile::interleave(from, size, x.as<std::int8_t>());
+    Tile::template add<Pairs, Vectors>(
+        {x.as<const std::int8_t>(), w.as<const std::int8_t>(), groups, bias, sums.as<std::int32_t>()});
+    std::size_t wrong = 0;
+    for (index_t r = 0; r < 2 * Pairs; ++r)
+        for (index_t c = 0; c < columns; ++c) {
+            std::int64_t sum = bias[c];
+            for (index_t k = 0; k < size; ++k)
+                sum += from[r][k] * w.as<const std::int8_t>()[k / depth * columns * depth + c * depth + k % depth];
+            wrong += sums.as<const std::int32_t>()[r * columns + c] !=
+                     static_cast<std::int32_t>(static_cast<std::uint32_t>(sum));
+        }
+    return wrong + !sums.is_intact() + !x.is_intact();
+}
+
+template <class Backend> void matrix_tile_conforms() {
+    constexpr intq::simd::Packing packing = Backend::int8_packing;
+    CHECK((packing.columns == intq::simd::matrix_columns && packing.depth == intq::simd::matrix_depth &&
+           packing.step == 4));
+    std::mt19937 bits(seed);
+    for (const index_t groups : {0, 1, 2, 3, 4, 7, 150})
+        intq::simd::unroll<4>([&](auto p) {
+            intq::simd::unroll<3>([&](auto v) {
+                INFO(Backend::name << ", groups = " << groups << ", pairs = " << p + 1 << ", vectors = " << v + 1);
+                CHECK(wrong_matrix_sums<intq::simd::MatrixTile<Backend>, p + 1, v + 1>(groups, bits) == 0);
+            });
+        });
+}
+
+template <class Backend, class X, class W, class Acc> void tile_conforms(const char* types) {
+    if constexpr (intq::simd::detail::packing_of<Backend, X, Acc>().staging == Staging::interleaved)
+        matrix_tile_conforms<Backend>();
+    else
+        register_tile_conforms<Backend, X, W, Acc>(types);
 }
 
 // --- depthwise -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "intq/arith/target.hpp"
 #include "intq/kernels/conv/depthwise.hpp"
 #include "intq/kernels/conv/gemm.hpp"
+#include "intq/kernels/conv/interleaved_gemm.hpp"
 #include "intq/kernels/conv/paired_depthwise.hpp"
 #include "intq/kernels/conv/paired_gemm.hpp"
 #include "intq/kernels/conv/paired_int16_depthwise.hpp"
@@ -41,6 +42,8 @@ constexpr auto gemm_of() noexcept {
         return std::type_identity<PairedGemm<Backend, Policy, X, Y, Sumin>>{};
     else if constexpr (staging == simd::Staging::windows)
         return std::type_identity<WindowGemm<Backend, Policy, X, Y, Sumin>>{};
+    else if constexpr (staging == simd::Staging::interleaved)
+        return std::type_identity<InterleavedGemm<Backend, Policy, Y, Sumin>>{};
     else
         return std::type_identity<Gemm<Backend, Policy, X, Weight, Acc, Y, Sumin>>{};
 }

@@ -178,6 +178,27 @@ public:
         (std::make_integer_sequence<int, Vectors>{});
     }
 
+    /// The first `count` channels of `Vectors` vectors of one row, of which only the last may lack lanes:
+    /// sum(integral_constant<int, v>) are the lanes of vector v.
+    template <int Vectors, class Sum>
+    INTQ_ALWAYS_INLINE void store_channels(const Sum& sum, const Channels* channels, const Sumin* e, Y* y,
+                                           index_t count) const noexcept {
+        constexpr index_t last = (Vectors - 1) * L::width();
+        const auto lanes = [&](auto v)
+                               INTQ_ALWAYS_INLINE_LAMBDA { return v + 1 < Vectors ? L::width() : count - last; };
+        [&]<int... Vector>(std::integer_sequence<int, Vector...>) INTQ_ALWAYS_INLINE_LAMBDA {
+            if constexpr (has_quads)
+                quad_.store(y, count,
+                            scaled(sum(std::integral_constant<int, Vector>{}), channels[Vector],
+                                   e + (adds ? Vector * L::width() : 0), lanes(Vector))...);
+            else
+                (store(sum(std::integral_constant<int, Vector>{}), channels[Vector],
+                       e + (adds ? Vector * L::width() : 0), y + Vector * L::width(), lanes(Vector)),
+                 ...);
+        }
+        (std::make_integer_sequence<int, Vectors>{});
+    }
+
     /// The first `count` channels of a whole depthwise block of four vectors.
     ///
     /// @param sum  sum(integral_constant<int, v>) returns vector v

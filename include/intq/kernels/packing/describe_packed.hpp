@@ -271,8 +271,8 @@ template <class Rule> bool sums_are_short(const PackedConv2d& packed) noexcept {
 inline bool is_scaled_small(const PackedConv2d& packed) noexcept {
     using Double = arith::fixed_point<arith::double_rounding>;
     const bool keeps = packed.output_dtype == DType::int32;
-    const bool has_windows =
-        packed.has_whole_windows() || packed.stages_depthwise_windows() || packed.is_paired_depthwise();
+    const bool has_windows = packed.is_paired() || packed.stages_windows() || packed.stages_depthwise_windows() ||
+                             packed.is_paired_depthwise();
     if (has_16_bit_multipliers(packed) && (has_windows || packed.lists_taps()))
         return sums_are_short<arith::wide_fixed_point>(packed);
     if (packed.requantize == arith::RequantizeRule::double_rounding && !keeps && has_windows)

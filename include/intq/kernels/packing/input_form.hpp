@@ -5,6 +5,7 @@
 #define INTQ_KERNELS_PACKING_INPUT_FORM_HPP
 
 #include "intq/kernels/packing/int16_line_layout.hpp"
+#include "intq/kernels/packing/interleaved_layout.hpp"
 #include "intq/kernels/packing/packed_conv2d.hpp"
 #include "intq/kernels/packing/paired_layout.hpp"
 #include "intq/kernels/packing/window_layout.hpp"
@@ -62,9 +63,7 @@ constexpr InputForm input_form(const PackedConv2d& packed) noexcept {
 template <class Backend>
 inline constexpr bool stages_input = [] {
     for (const simd::Packing& packing : {Backend::int8_packing, Backend::int16_packing, Backend::wide_packing})
-        if (packing.staging == simd::Staging::widened ||
-            (packing.depth > 1 && packing.staging != simd::Staging::paired &&
-             packing.staging != simd::Staging::windows))
+        if (packing.staging == simd::Staging::widened || (packing.depth > 1 && packing.staging < simd::Staging::paired))
             return true;
     return false;
 }();
@@ -111,6 +110,7 @@ inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeome
     if (packed.stages_depthwise_windows())
         return round_up(detail::DepthwiseWindowLayout(packed.window, geometry).bytes(), buffer_alignment);
     if (packed.lists_taps()) return round_up(detail::window_taps_bytes(packed), buffer_alignment);
+    if (packed.interleaves_rows()) return round_up(detail::interleaved_bytes(packed), buffer_alignment);
     if (packed.stages_windows())
         return round_up(detail::WindowLayout(packed, geometry, size_of(packed.input_dtype)).bytes(), buffer_alignment);
     if (!detail::is_staged(packed)) return 0;

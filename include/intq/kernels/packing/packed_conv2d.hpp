@@ -120,7 +120,12 @@ struct PackedConv2d {
     INTQ_ALWAYS_INLINE constexpr bool lists_taps() const noexcept {
         return is_depthwise && depthwise.staging == simd::Staging::windows && input_dtype == DType::int16;
     }
-    INTQ_ALWAYS_INLINE constexpr bool has_whole_windows() const noexcept { return is_paired() || stages_windows(); }
+    INTQ_ALWAYS_INLINE constexpr bool interleaves_rows() const noexcept {
+        return packing.staging == simd::Staging::interleaved;
+    }
+    INTQ_ALWAYS_INLINE constexpr bool has_whole_windows() const noexcept {
+        return is_paired() || stages_windows() || interleaves_rows();
+    }
     INTQ_ALWAYS_INLINE constexpr index_t tap_count() const noexcept {
         return has_whole_windows() ? 1 : merges_row ? window.kernel.height : taps();
     }

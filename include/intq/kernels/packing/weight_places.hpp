@@ -65,10 +65,10 @@ public:
         }
         const index_t depth = packed_->packing.depth;
         const index_t t = packed_->has_whole_windows() ? 0 : packed_->merges_row ? y : tap;
-        const index_t place = packed_->is_paired()        ? tap
-                              : packed_->stages_windows() ? x * kernel_.height + y
-                              : packed_->merges_row       ? x
-                                                          : 0;
+        const index_t place = packed_->is_paired() || packed_->interleaves_rows() ? tap
+                              : packed_->stages_windows()                         ? x * kernel_.height + y
+                              : packed_->merges_row                               ? x
+                                                                                  : 0;
         const index_t d = place * packed_->group_inputs() + k;
         const index_t in_group = packed_->has_given_pairs() ? swap_middle(d % depth) : d % depth;
         return first_ + (t * groups_ + d / depth) * step_ + in_group;

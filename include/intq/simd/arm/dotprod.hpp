@@ -121,8 +121,7 @@ private:
 
 }  // namespace detail
 
-template <std::derived_from<dotprod> Backend>
-struct Tile<Backend, std::int8_t, std::int8_t, std::int32_t> : LaneTile<detail::NeonByteDot> {};
+template <> struct Tile<dotprod, std::int8_t, std::int8_t, std::int32_t> : LaneTile<detail::NeonByteDot> {};
 template <std::derived_from<dotprod> Backend>
 struct DepthwiseTile<Backend, std::int8_t, std::int8_t, std::int32_t>
     : GroupDepthwiseTile<detail::NeonQuadDot, detail::NeonByteRows> {};

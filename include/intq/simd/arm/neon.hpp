@@ -128,6 +128,10 @@ struct neon_lanes {
             } else {
                 const int8x16_t codes = narrow(v[0], v[1], v[2], v[vectors - 1]);
                 if (vectors == 4 && count == 16) return vst1q_s8(to, codes);
+                if (vectors == 3 && count == 12) {
+                    vst1_s8(to, vget_low_s8(codes));
+                    return vst1q_lane_s32(reinterpret_cast<std::int32_t*>(to + 8), vreinterpretq_s32_s8(codes), 2);
+                }
                 put_part(to, vreinterpretq_u8_s8(codes), count);
             }
         }

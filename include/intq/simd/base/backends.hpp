@@ -40,6 +40,9 @@
       "vpmaddwd+vpaddd ymm", "vpmaddwd+vpaddd ymm", "vfmadd231ps ymm")                                                 \
     X(sse41, sse41, x86, sse41, "-msse4.1", __SSE4_1__ __x86_64__, "sse4.1",                                           \
       "pmaddwd+paddd xmm", "pmaddwd+paddd xmm", "mulps+addps xmm")                                                     \
+    X(i8mm, i8mm, aarch64, neon_dotprod_i8mm, "-march=armv8.2-a+dotprod+i8mm",                                         \
+      __ARM_FEATURE_MATMUL_INT8 __ARM_FEATURE_DOTPROD __ARM_NEON __AARCH64EL__, "asimd asimddp i8mm",                  \
+      "smmla", "smlal", "fmla")                                                                                        \
     X(dotprod, dotprod, aarch64, neon_dotprod, "-march=armv8.2-a+dotprod",                                             \
       __ARM_FEATURE_DOTPROD __ARM_NEON __AARCH64EL__, "asimd asimddp", "sdot", "smlal", "fmla")                        \
     X(neon, neon, aarch64, neon, "-march=armv8-a", __ARM_NEON __AARCH64EL__, "asimd", "smlal", "smlal", "fmla")        \

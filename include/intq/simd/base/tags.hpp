@@ -17,10 +17,11 @@ inline namespace INTQ_CORE_ABI {
 
 /// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
 /// widened to int16; the same for the pixels of one tile only, all taps of a window in one row, with padding as the
-/// zero point; bytes as they are, all taps of a window in one row, column by column. The skeleton stages a tensor once,
-/// paired a tile, and windows a line at most; the K loop never converts. Weights of groups (depth > 1) and of widened
-/// activations are stored as wide as the staged ones; others, paired ones and those of windows as they are.
-enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windows };
+/// zero point; bytes as they are, all taps of a window in one row, column by column; the same row by row, the rows of a
+/// tile interleaved. The skeleton stages a tensor once, paired and interleaved a few tiles, and windows a line at most;
+/// the K loop never converts. Weights of groups (depth > 1) and of widened activations are stored as wide as the staged
+/// ones; others, paired ones and those of windows as they are.
+enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windows, interleaved };
 
 /// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
 inline constexpr index_t paired_rows = 3;
@@ -131,6 +132,12 @@ struct dotprod : neon {
     static constexpr const char* name = "dotprod";
     static constexpr Packing int8_packing{16, 4, Staging::as_is, 4};
     static constexpr DepthwisePacking depthwise_int8_packing{16, 4, 4, 4, Staging::as_is};
+};
+
+/// Products of two rows by two columns, of eight bytes each (smmla).
+struct i8mm : dotprod {
+    static constexpr const char* name = "i8mm";
+    static constexpr Packing int8_packing{12, 8, Staging::interleaved, 4};
 };
 
 /// Pairs of int16 products (pmaddwd), 4 columns a vector.

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+//
+// Staging: the windows of eight output pixels interleaved eight bytes at a time, as tiles of matrix products read them.
+// Layer: kernels (docs/gemm.md).
+#ifndef INTQ_KERNELS_STAGING_INTERLEAVED_STAGE_HPP
+#define INTQ_KERNELS_STAGING_INTERLEAVED_STAGE_HPP
+
+#include <cstring>
+
+#include "intq/kernels/packing/conv_call.hpp"
+#include "intq/kernels/window/geometry.hpp"
+#include "intq/simd/tiles/matrix_tile.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+namespace detail {
+
+/// Writes tiles of output pixels of one group.
+///
+///     to[d / 8][r][d mod 8] = x(pixel r, tap d / inputs, channel d mod inputs),   0 behind the last tap
+///
+/// A tap on padding has the zero point. A tile of fewer pixels repeats its last one. Bytes behind the tile, as many as
+/// a column of weights, may be written too.
+template <class Backend> class InterleavedStager {
+    using Tile = simd::MatrixTile<Backend>;
+    static constexpr int rows = static_cast<int>(simd::matrix_rows);
+
+public:
+    InterleavedStager(const ConvCall& call, index_t group) noexcept
+        : packed_(*call.packed),
+          in_(call.geometry->in),
+          out_(call.geometry->out),
+          inputs_(packed_.group_inputs()),
+          stride_(packed_.in_channels),
+          above_(padding_above(packed_.window, *call.geometry)),
+          x_(static_cast<const std::int8_t*>(call.x) + group * inputs_) {
+        std::memset(padding_, packed_.input_zero_point, sizeof padding_);
+    }
+
+    /// The tile of `count` pixels from `pixel` on.
+    void write(index_t pixel, index_t count, std::int8_t* to) const noexcept {
+        if (reads_in_place(packed_.window) && inputs_ % simd::matrix_depth == 0)
+            return write_in_place(pixel, count, to);
+        Place places[rows];
+        for (int r = 0; r < rows; ++r) places[r] = place_of(pixel + (r < count ? r : count - 1));
+        if (inputs_ % simd::matrix_depth == 0)
+            write_taps(places, to);
+        else
+            write_gathered(places, to);
+    }
+
+private:
+    /// Where the window of a pixel begins.
+    struct Place {
+        const std::int8_t* image;
+        index_t top, left;
+    };
+
+    Place place_of(index_t pixel) const noexcept {
+        const index_t line = pixel / out_.width, image = line / out_.height;
+        const Size2d stride = packed_.window.stride;
+        return {x_ + image * in_.height * in_.width * stride_, (line - image * out_.height) * stride.height - above_,
+                (pixel - line * out_.width) * stride.width - packed_.window.padding.left};
+    }
+    bool is_inside(index_t y, index_t x) const noexcept { return y >= 0 && y < in_.height && x >= 0 && x < in_.width; }
+    const std::int8_t* tap(const Place& place, index_t y, index_t x) const noexcept {
+        return place.image + ((place.top + y) * in_.width + place.left + x) * stride_;
+    }
+
+    void write_in_place(index_t pixel, index_t count, std::int8_t* to) const noexcept {
+        const std::int8_t* from[rows];
+        for (int r = 0; r < rows; ++r) from[r] = x_ + (pixel + (r < count ? r : count - 1)) * stride_;
+        Tile::interleave(from, inputs_, to);
+    }
+
+    /// Taps of whole groups: where a row of the window is one run in all pixels, together.
+    void write_taps(const Place* places, std::int8_t* to) const noexcept {
+        const Window2d& window = packed_.window;
+        const bool are_runs = packed_.groups == 1 && window.dilation.width == 1;
+        const std::int8_t* from[rows];
+        for (index_t ky = 0; ky < window.kernel.height; ++ky) {
+            const index_t y = ky * window.dilation.height;
+            bool is_run = are_runs;
+            for (int r = 0; r < rows; ++r)
+                is_run = is_run && is_inside(places[r].top + y, places[r].left) &&
+                         places[r].left + window.kernel.width <= in_.width;
+            if (is_run) {
+                for (int r = 0; r < rows; ++r) from[r] = tap(places[r], y, 0);
+                Tile::interleave(from, window.kernel.width * inputs_, to);
+                to += window.kernel.width * inputs_ * rows;
+                continue;
+            }
+            for (index_t kx = 0; kx < window.kernel.width; ++kx, to += inputs_ * rows)
+                write_tap(places, y, kx * window.dilation.width, to);
+        }
+    }
+    /// One tap; padding is read in parts.
+    void write_tap(const Place* places, index_t y, index_t x, std::int8_t* to) const noexcept {
+        bool inside[rows];
+        for (int r = 0; r < rows; ++r) inside[r] = is_inside(places[r].top + y, places[r].left + x);
+        for (index_t k = 0; k < inputs_; k += padding_bytes) {
+            const index_t bytes = inputs_ - k < padding_bytes ? inputs_ - k : padding_bytes;
+            const std::int8_t* from[rows];
+            for (int r = 0; r < rows; ++r) from[r] = inside[r] ? tap(places[r], y, x) + k : padding_;
+            Tile::interleave(from, bytes, to + k * rows);
+        }
+    }
+
+    /// Taps that end within a group: each pixel's window is gathered behind the tile, and then dealt to it.
+    void write_gathered(const Place* places, std::int8_t* to) const noexcept {
+        const index_t size = packed_.column_size();
+        std::int8_t* const line = to + rows * size;
+        for (int r = 0; r < rows; ++r) {
+            gather(places[r], line);
+            for (index_t d = 0; d < size; d += simd::matrix_depth)
+                std::memcpy(to + d * rows + r * simd::matrix_depth, line + d, simd::matrix_depth);
+        }
+    }
+    void gather(const Place& place, std::int8_t* to) const noexcept {
+        const Window2d& window = packed_.window;
+        const std::int8_t* const end = to + packed_.column_size();
+        const bool is_run = packed_.groups == 1 && window.dilation.width == 1 && place.left >= 0 &&
+                            place.left + window.kernel.width <= in_.width;
+        const auto put = [&](const std::int8_t* from, index_t bytes) {
+            std::memcpy(to, from, static_cast<std::size_t>(bytes));
+            to += bytes;
+        };
+        for (index_t ky = 0; ky < window.kernel.height; ++ky) {
+            const index_t y = ky * window.dilation.height;
+            if (is_run && is_inside(place.top + y, place.left)) {
+                put(tap(place, y, 0), window.kernel.width * inputs_);
+                continue;
+            }
+            for (index_t kx = 0; kx < window.kernel.width; ++kx) {
+                const index_t x = kx * window.dilation.width;
+                if (is_inside(place.top + y, place.left + x)) {
+                    put(tap(place, y, x), inputs_);
+                } else {
+                    std::memset(to, packed_.input_zero_point, static_cast<std::size_t>(inputs_));
+                    to += inputs_;
+                }
+            }
+        }
+        std::memset(to, 0, static_cast<std::size_t>(end - to));
+    }
+
+    static constexpr index_t padding_bytes = 64;
+    const PackedConv2d& packed_;
+    Size2d in_, out_;
+    index_t inputs_, stride_, above_;
+    const std::int8_t* x_;
+    std::int8_t padding_[padding_bytes];
+};
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_STAGING_INTERLEAVED_STAGE_HPP
