@@ -2,10 +2,12 @@
 //
 // docs/arithmetic.md section 7, measured again: errors of the definitions against real arithmetic, in output codes,
 // where nothing saturates. And how often the targets disagree with each other. Prints what it measures.
+#include <cmath>
 #include <cstdio>
 
 #include "arith/targets.hpp"
 #include "intq/arith/conv.hpp"
+#include "intq/arith/elementwise.hpp"
 #include "intq/arith/pool.hpp"
 #include "support/catch.hpp"
 
@@ -124,6 +126,30 @@ Errors measure_add(DType dtype, std::uint64_t seed) {
             const double real =
                 static_cast<double>(x) * static_cast<double>(s_x) + static_cast<double>(y) * static_cast<double>(s_y);
             errors.add(formula.code(x, y), real / static_cast<double>(s_out));
+        }
+    }
+    return errors;
+}
+
+/// Products of two codes of one type, to a grid that holds from an eighth of the largest one to all of it.
+template <class TargetType> Errors measure_mul(DType in, DType out, std::uint64_t seed) {
+    using Policy = arith::RequantizePolicy<TargetType, std::int32_t>;
+    Random random(seed);
+    Errors errors(out);
+    const double largest = std::pow(static_cast<double>(highest_code(in)), 2.0) / highest_code(out);
+    for (int i = 0; i < 20'000; ++i) {
+        const float s_x = random.scale(-8, 0), s_y = random.scale(-8, 0);
+        const float s_out = static_cast<float>(largest * static_cast<double>(s_x * s_y)) * random.scale(-3, 0);
+        const auto codes = arith::make_output_codes(lowest_code(out), highest_code(out), 0, s_out, Activation::none);
+        const auto params = arith::make_mul(TargetType::policy, {s_x, 0, in}, {s_y, 0, in}, {s_out, 0, out}, codes);
+        if (!params.ok()) continue;
+        const arith::MulLanes<Policy, scalar_lanes> formula(
+            *params, Policy::template load<scalar_lanes>(params->words.data(), 1));
+        const ref::QParams any = codes_of(in, 1.0f);
+        for (int k = 0; k < 60; ++k) {
+            const auto x = static_cast<std::int32_t>(random.code(any)), y = static_cast<std::int32_t>(random.code(any));
+            errors.add(formula.code(x, y), static_cast<double>(x) * static_cast<double>(y) * static_cast<double>(s_x) *
+                                               static_cast<double>(s_y) / static_cast<double>(s_out));
         }
     }
     return errors;
@@ -249,6 +275,16 @@ TEST_CASE("errors: a code in, add, average stay inside the bounds of section 7")
     measure_sum<target::fp32>(DType::int16, 92).check("sum of fp32, int16", -0.51, 0.51);
     measure_sum<target::bpu<march::bayes>>(DType::int8, 93).check("sum of bayes, int8", -0.512, 0.504);
     measure_sum<target::bpu<march::bayes>>(DType::int16, 94).check("sum of bayes, int16", -2.01, 2.01);
+}
+
+TEST_CASE("errors: mul stays inside the bounds of section 7") {
+    using bayes = target::bpu<march::bayes>;
+    measure_mul<bayes>(DType::int8, DType::int8, 89).check("mul of bpu, int8", -0.512, 0.504);
+    measure_mul<bayes>(DType::int16, DType::int16, 90).check("mul of bpu, int16", -2.01, 2.01, 0.6);
+    measure_mul<target::fp32>(DType::int8, DType::int8, 91).check("mul of fp32, int8", -0.5001, 0.5001);
+    measure_mul<target::fp32>(DType::int16, DType::int16, 92).check("mul of fp32, int16", -0.51, 0.51);
+    measure_mul<target::tflite<>>(DType::int8, DType::int8, 93).check("mul of tflite, int8", -0.7501, 0.7501, 0.6);
+    measure_mul<target::tflite<>>(DType::int16, DType::int16, 94).check("mul of tflite, int16", -0.51, 0.51);
 }
 
 TEST_CASE("errors: fp32 with a fused add stays inside the bounds of section 7") {
