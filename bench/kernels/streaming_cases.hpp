@@ -226,6 +226,12 @@ template <class Backend> void add_tables(std::vector<Case>& cases) {
     cases.push_back({"lookup_table/s16s16/per_tensor", 2, 2, [=](Tensors& t, index_t n) {
                          kernels::look_up_int16<Backend>({wide.data(), t.x.data(), t.y.data(), n, &serial});
                      }});
+    std::vector<std::int16_t> blocks(arith::largest_block_table_size);
+    require(arith::make_block_table(fine, fine, std::span(blocks),
+                                    [](double x) { return arith::table_function(TableFunction::tanh, x); }));
+    cases.push_back({"lookup_table/s16s16/blocks", 2, 2, [=](Tensors& t, index_t n) {
+                         kernels::look_up_blocks<Backend>({blocks.data(), t.x.data(), t.y.data(), n, &serial});
+                     }});
 }
 
 /// To twice the size along both axes; an element is one of the output.

@@ -13,6 +13,7 @@
 
 #include "arith/targets.hpp"
 #include "intq/arith/accumulator_bound.hpp"
+#include "intq/arith/block_table.hpp"
 #include "intq/arith/conv.hpp"
 #include "intq/arith/dynamic_qparams.hpp"
 #include "intq/arith/elementwise.hpp"
@@ -483,6 +484,30 @@ template <class Function> ExampleValues with_int16_table(const CallArguments& a,
     return status.ok() ? function(entries) : refusal(status);
 }
 
+/// Calls function(words) with a table of int16 codes in blocks.
+template <class Function> ExampleValues with_blocks(const CallArguments& a, Function&& function) {
+    std::int16_t words[arith::largest_block_table_size];
+    const TableFunction tabled = function_of(a.word("f"));
+    const double slope = a.number<double>("slope");
+    const auto size = arith::make_block_table({a.real("s_in"), 0, DType::int16}, {a.real("s_out"), 0, DType::int16},
+                                              words, [&](double x) { return arith::table_function(tabled, x, slope); });
+    return values_of(size, [&](std::size_t count) { return function(words, count); });
+}
+
+/// The first knot of the block of a code, and its step.
+inline ExampleValues block_of(const CallArguments& a) {
+    return with_blocks(a, [&](const std::int16_t* words, std::size_t) {
+        const int word = static_cast<std::uint16_t>(words[(a.number<std::int16_t>("x") >> 7) + 256]);
+        return values(word / 8, 1 << word % 8);
+    });
+}
+
+inline ExampleValues block_knot(const CallArguments& a) {
+    return with_blocks(a, [&](const std::int16_t* words, std::size_t) {
+        return values(scalar_lanes::gather_pair(words + arith::table_blocks, 2 * a.number<std::int32_t>("j")));
+    });
+}
+
 inline ExampleValues softmax_entry(const CallArguments& a) {
     return values_of(arith::make_softmax_tables({a.real("s_in"), 0, DType::int8}), [&](const auto& tables) {
         const auto d = a.number<std::uint8_t>("d");
@@ -906,6 +931,17 @@ inline const ExampleFunctions& functions() {
         {"int16_entry", {"f s_in s_out i slope=1", INTQ_EXAMPLE(with_int16_table(a, [&](const std::int16_t* entries) {
                              return values(entries[a.integer("i")]);
                          }))}},
+        {"block_table_size", {"f s_in s_out slope=1", INTQ_EXAMPLE(with_blocks(
+                                                          a, [](const std::int16_t*, std::size_t size) {
+                                                              return values(size);
+                                                          }))}},
+        {"block", {"f s_in s_out x slope=1", &block_of}},
+        {"block_knot", {"f s_in s_out j slope=1", &block_knot}},
+        {"block_look_up", {"f s_in s_out x slope=1", INTQ_EXAMPLE(with_blocks(
+                                                         a, [&](const std::int16_t* words, std::size_t) {
+                                                             return values(arith::interpolate_blocks<scalar_lanes>(
+                                                                 words, a.number<std::int16_t>("x")));
+                                                         }))}},
         {"int16_look_up",
          {"f s_in s_out x slope=1", INTQ_EXAMPLE(with_int16_table(a, [&](const std::int16_t* entries) {
               return values(arith::interpolate_table<scalar_lanes>(entries, a.number<std::int16_t>("x")));

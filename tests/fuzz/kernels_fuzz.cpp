@@ -280,8 +280,33 @@ Outcome run_interpolate(const KernelTable& table, Draw draw) {
     return z.bytes();
 }
 
+/// Words that a check of programs accepts as blocks: any steps, anywhere among any knots.
+std::vector<std::int16_t> draw_blocks(Draw& draw) {
+    const index_t knots = draw.between(129, 700);
+    std::vector<std::int16_t> words(arith::table_blocks + 2 * static_cast<std::size_t>(knots));
+    for (std::int16_t& word : words) word = static_cast<std::int16_t>(draw.between(INT16_MIN, INT16_MAX));
+    for (std::size_t b = 0; b < arith::table_blocks; ++b) {
+        const index_t step = draw.between(0, 7);
+        words[b] = static_cast<std::int16_t>(8 * draw.between(0, knots - (index_t{128} >> step) - 1) + step);
+    }
+    return words;
+}
+
+Outcome run_blocks(const KernelTable& table, Draw draw) {
+    const auto* const row =
+        find(table.look_up, [](const kernels::LookUpRow& r) { return r.size == arith::least_block_table_size; });
+    if (row == nullptr) return {};
+    const std::vector<std::int16_t> words = draw_blocks(draw);
+    const index_t size = draw_size(draw);
+    Given a(draw, size * size_of(DType::int16));
+    Taken z(draw, size * size_of(DType::int16));
+    row->run({words.data(), a.bytes(), z.as<std::byte>(), size, &serial, {}});
+    return z.bytes();
+}
+
 Outcome run_look_up(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
+    if (d.dtype == DType::int16 && draw.one_in(3)) return run_blocks(table, draw);
     const bool is_curve = d.dtype == DType::int16 && draw.one_in(2);
     const auto size_of_table = d.dtype == DType::int8 ? arith::int8_table_size
                                : is_curve             ? arith::tflite_curve_size

@@ -90,6 +90,11 @@ void Report::flash(const runtime::Program& program, const kernels::KernelTable& 
                                       {"tables", flash.tables},
                                       {"records of layers", flash.records}})
         if (bytes > 0) count(kind, bytes, "bytes");
+    std::vector<std::vector<std::string>> rows;
+    for (const deploy::LargerTable& larger : flash.larger_tables)
+        rows.push_back({larger.layer, std::to_string(larger.bytes)});
+    if (!rows.empty())
+        this->table("larger tables, to stay within a code", {{"layer"}, {"bytes", io::Align::right}}, rows);
 }
 
 void Report::table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,

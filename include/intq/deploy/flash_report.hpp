@@ -5,12 +5,19 @@
 #define INTQ_DEPLOY_FLASH_REPORT_HPP
 
 #include <string>
+#include <vector>
 
 #include "intq/kernels/table/rows.hpp"
 #include "intq/runtime/program.hpp"
 
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
+
+/// A layer whose function of int16 codes has knots in blocks: with 513 entries codes would be more than one off.
+struct LargerTable {
+    std::string layer;
+    index_t bytes = 0;
+};
 
 /// Bytes of the constants of a program, of equal arrays once, as program files and generated headers hold them. Golden
 /// runs are not among them.
@@ -22,9 +29,10 @@ struct FlashReport {
     /// The fields of the layers at 4 bytes, which a number and a pointer of a 32-bit board take, and the names: nearly
     /// what the structs of a generated header take there.
     index_t records = 0;
+    std::vector<LargerTable> larger_tables{};  // which `tables` counts too, of equal ones one
 
     index_t total() const noexcept { return weights + channels + padding + tables + records; }
-    /// A line for each kind that there is, and the sum.
+    /// A line for each kind that there is, the sum, and a line for each larger table.
     std::string to_text() const;
 };
 
@@ -44,6 +52,7 @@ FlashReport flash_report(const runtime::Program& program, const kernels::KernelT
 #    include <string_view>
 #    include <utility>
 
+#    include "intq/arith/block_table.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/operator_table.hpp"
 #    include "intq/runtime/program_file.hpp"
@@ -98,6 +107,10 @@ INTQ_INLINE FlashReport flash_report(const runtime::Program& program, const kern
                                  context, {&counter, put, nullptr}),
                 instruction.name);
         counter.report.records += static_cast<index_t>(std::strlen(instruction.name)) + 1;
+        if (instruction.params.kind != kernels::ParamKind::look_up) continue;
+        const index_t words = instruction.params_as<kernels::LookUpParams>().size;
+        if (arith::is_block_table_size(words))
+            counter.report.larger_tables.push_back({instruction.name, words * size_of(DType::int16)});
     }
     return counter.report;
 }
@@ -111,6 +124,9 @@ INTQ_INLINE std::string FlashReport::to_text() const {
                                       {"records  ", records},
                                       {"flash    ", total()}})
         if (bytes > 0) text += std::string(kind) + std::to_string(bytes) + " bytes\n";
+    for (const LargerTable& table : larger_tables)
+        text +=
+            "table of " + table.layer + ", larger to stay within a code: " + std::to_string(table.bytes) + " bytes\n";
     return text;
 }
 

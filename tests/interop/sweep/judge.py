@@ -31,7 +31,6 @@ ENOUGH = 60.0  # dB, above which no difference counts
 DOCUMENTED = [
     (r"avg_pool2d: count_include_pad = (true|false) with padding is not supported by the target",
      "arithmetic.md, mean and avg_pool"),
-    (r"its table of int16 codes would be too coarse", "arithmetic.md, int16 lookup table"),
     (r"the accumulator could reach", "workflow.md section 4, Refusals"),
 ]
 # Operators that compute each code from one code, and linear resizes: QuantizeLinear(op(DequantizeLinear(code))) in

@@ -64,6 +64,24 @@ TEST_CASE("a table instruction looks every code up; another size, type or no tab
     one.tensors[1].dtype = DType::int16;
     one.arena_size *= 2;
     CHECK(one.check(table).code == StatusCode::dtype_mismatch);
+    // Blocks of int16 codes name knots that the table has, and are of another size than all other tables.
+    std::int16_t blocks[arith::table_blocks + 2 * 3]{};
+    std::fill_n(blocks, arith::table_blocks, std::int16_t{7});
+    blocks[arith::table_blocks + 3] = 1;  // the second knot is 2^16: 256 codes in 128
+    step = {blocks, std::size(blocks)};
+    OneInstruction narrow(OpKind::lookup_table, DType::int8, {image, image}, &step);
+    CHECK(narrow.check(table) == Status{StatusCode::corrupt, OpKind::lookup_table, Field::storage, 518, 256});
+    OneInstruction wide(OpKind::lookup_table, DType::int16, {image, image}, &step);
+    CHECK(wide.check(table).ok());
+    blocks[200] = 16 + 7;
+    CHECK(wide.check(table) == Status{StatusCode::corrupt, OpKind::lookup_table, Field::storage, 0, 0});
+    blocks[200] = 6;
+    CHECK(wide.check(table).ok());
+    blocks[200] = 5;
+    CHECK(wide.check(table).field == Field::storage);
+    blocks[200] = 7;
+    step.size = 517;
+    CHECK(wide.check(table).field == Field::storage);
 }
 
 TEST_CASE("an interpolate instruction resizes images; a table of another image is refused") {

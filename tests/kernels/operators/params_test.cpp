@@ -331,6 +331,12 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     RoundTrip(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
     step = {wide, arith::tflite_curve_size, {24000, 13, true}};
     RoundTrip(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
+    std::int16_t blocks[arith::largest_block_table_size];
+    const auto size = arith::make_table_within_a_code({0.001f, 0, DType::int16}, {0.001f, 0, DType::int16},
+                                                      std::span(blocks), [](double x) { return x * x * x; });
+    REQUIRE(arith::is_block_table_size(static_cast<index_t>(value_of(size))));
+    step = {blocks, static_cast<index_t>(*size)};
+    RoundTrip(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
     const kernels::ConstantParams constant{wide, image.size() / image[0], DType::int16};
     RoundTrip(OpKind::constant, DType::int16, {image}, &constant).check(table, ops);
     const kernels::EmbeddingParams table_of_ids{wide, 5, 4, DType::int16};

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "reference/table_functions.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/odd_width.hpp"
@@ -22,77 +23,8 @@ using arith::CodesOf;
 using intq::test::BackwardExecutor;
 using intq::test::for_each_backend;
 using intq::test::GuardedBuffer;
-
-/// The functions again, in other forms where there are any.
-long double oracle(TableFunction function, long double x, long double slope) {
-    const long double e = std::exp(x), tail = std::erfc(-x / std::sqrt(2.0L)) / 2;
-    const auto half_tanh = [](long double v) { return (std::tanh(v / 2) + 1) / 2; };
-    const long double cubic = std::sqrt(8.0L / std::acos(-1.0L)) * (x + 0.044715L * x * x * x);
-    const long double gate = x <= -3 ? 0.0L : x >= 3 ? 1.0L : x / 6 + 0.5L;
-    switch (function) {
-        case TableFunction::sigmoid:
-            return half_tanh(x);
-        case TableFunction::tanh:
-            return 2 * half_tanh(2 * x) - 1;
-        case TableFunction::exp:
-            return e;
-        case TableFunction::gelu_erf:
-            return x * tail;
-        case TableFunction::erf:
-            return std::erf(x);
-        case TableFunction::gelu_tanh:
-            return x * half_tanh(cubic);
-        case TableFunction::silu:
-            return x * half_tanh(x);
-        case TableFunction::elu:
-            return x > 0 ? x : slope * (e - 1);
-        case TableFunction::hard_sigmoid:
-            return std::min(std::max(slope * x / 6 + 0.5L, 0.0L), 1.0L);
-        case TableFunction::hard_tanh:
-            return x < -1 ? -1.0L : x > 1 ? 1.0L : x;
-        case TableFunction::hard_swish:
-            return x * gate;
-        case TableFunction::softplus:
-            return slope * x > 20 ? x : std::log1p(std::exp(slope * x)) / slope;
-        case TableFunction::mish:
-            return x * std::tanh(x > 20 ? x : std::log1p(e));
-        case TableFunction::selu:
-            return 1.0507009873554804934193349852946L *
-                   (x > 0 ? x : 1.6732632423543772848170429916717L * std::expm1(x));
-        case TableFunction::celu:
-            return std::max(x, 0.0L) + std::min(0.0L, slope * std::expm1(x / slope));
-        case TableFunction::softsign:
-            return x / (1 + std::fabs(x));
-        case TableFunction::tanhshrink:
-            return x - std::tanh(x);
-        case TableFunction::abs:
-            return std::fabs(x);
-        case TableFunction::neg:
-            return -x;
-        case TableFunction::square:
-            return std::pow(x, 2.0L);
-        case TableFunction::leaky_relu:
-            return x < 0 ? slope * x : x;
-        case TableFunction::log:
-            return std::log(x);
-        case TableFunction::sqrt:
-            return std::sqrt(x);
-        case TableFunction::rsqrt:
-            return std::pow(x, -0.5L);
-        case TableFunction::reciprocal:
-            return 1 / x;
-    }
-    return 0;
-}
-
-constexpr TableFunction all_functions[] = {
-    TableFunction::sigmoid,      TableFunction::tanh,       TableFunction::exp,        TableFunction::erf,
-    TableFunction::gelu_erf,     TableFunction::gelu_tanh,  TableFunction::silu,       TableFunction::elu,
-    TableFunction::hard_sigmoid, TableFunction::hard_tanh,  TableFunction::hard_swish, TableFunction::leaky_relu,
-    TableFunction::log,          TableFunction::sqrt,       TableFunction::rsqrt,      TableFunction::reciprocal,
-    TableFunction::softplus,     TableFunction::mish,       TableFunction::selu,       TableFunction::celu,
-    TableFunction::softsign,     TableFunction::tanhshrink, TableFunction::abs,        TableFunction::neg,
-    TableFunction::square};
+using intq_reference::all_functions;
+using intq_reference::real_function;
 
 /// Whether `code` is the nearest to `real`; where two are within 1e-9 either will do: binary64 cannot tell.
 bool is_entry(long double real, std::int64_t code, std::int64_t low, std::int64_t high) {
@@ -169,8 +101,9 @@ TEST_CASE("Entries are the nearest codes of the function, for int8 and int16") {
                                                    entries, 0.3)
                                 .ok());
                     for (int x = -128; x <= 127; ++x)
-                        wrong += !is_entry(oracle(function, static_cast<long double>(x - from) * s_in, 0.3L) / s_out,
-                                           entries[static_cast<std::size_t>(x + 128)] - to, -128 - to, 127 - to);
+                        wrong +=
+                            !is_entry(real_function(function, static_cast<long double>(x - from) * s_in, 0.3L) / s_out,
+                                      entries[static_cast<std::size_t>(x + 128)] - to, -128 - to, 127 - to);
                 }
                 CHECK(wrong == 0);
                 if (!arith::fits_int16_table(function)) continue;
@@ -181,7 +114,7 @@ TEST_CASE("Entries are the nearest codes of the function, for int8 and int16") {
                             .ok());
                 for (int i = 0; i <= 512; ++i)
                     wrong += !is_entry(
-                        oracle(function, static_cast<long double>((i - 256) * 128) * fine_in, 0.3L) / fine_out,
+                        real_function(function, static_cast<long double>((i - 256) * 128) * fine_in, 0.3L) / fine_out,
                         wide[static_cast<std::size_t>(i)], -32768, 32767);
                 CHECK(wrong == 0);
             }
@@ -297,7 +230,7 @@ TEST_CASE("TFLite's curve follows from the scale, and lies near the function") {
     }
 }
 
-TEST_CASE("int16 tables over -8 to 8 stay within the published error of the function") {
+TEST_CASE("int16 tables of 513 entries over -8 to 8 stay within the published error of the function") {
     struct Bound {
         TableFunction function;
         double largest, codes;
@@ -312,7 +245,7 @@ TEST_CASE("int16 tables over -8 to 8 stay within the published error of the func
             arith::make_int16_table(bound.function, {s_in, 0, DType::int16}, {s_out, 0, DType::int16}, entries).ok());
         double worst = 0;
         for (int x = -32768; x <= 32767; ++x) {
-            const long double real = oracle(bound.function, static_cast<long double>(x) * s_in, 1.0L) / s_out;
+            const long double real = real_function(bound.function, static_cast<long double>(x) * s_in, 1.0L) / s_out;
             const std::int32_t y = arith::interpolate_table<arith::scalar_lanes>(entries.data(), x);
             worst = std::fmax(worst, static_cast<double>(std::fabs(static_cast<long double>(y) - real)));
         }

@@ -487,6 +487,33 @@ TEST_CASE("lookup_table on views computes any function of a code") {
     check(std::int16_t{});
 }
 
+TEST_CASE("lookup_table on views takes tables that stay within a code, and refuses blocks without their knots") {
+    Draw draw(16);
+    const Codes in{1.0f / 4096, 0, DType::int16}, out{1.0f / 16384, 0, DType::int16};
+    const oracle::Tensor x = draw_tensor(draw, 1, 7, 3, 30, in);
+    auto images = images_of<std::int16_t, channels_last>(x);
+    std::vector<std::int16_t> words(arith::largest_block_table_size);
+    const auto size = kernels::make_table_within_a_code(TableFunction::sqrt, in.codes_of(), out.codes_of(), words);
+    REQUIRE((size.ok() && arith::is_block_table_size(static_cast<index_t>(*size))));
+    const std::span<const std::int16_t> table = std::span(words).first(*size);
+    Images<std::int16_t, channels_last> result(extents_of(x));
+    REQUIRE(kernels::check_lookup_table(reader(images.view()), table, result.view()).ok());
+    kernels::lookup_table(reader(images.view()), table, result.view(), backward());
+    CHECK(count_wrong(result.view(), [&](const Index& i) {
+              // sqrt(q/4096)·16384 = 256·sqrt(q)
+              const double root = code_at(x, i) > 0 ? 256.0 * std::sqrt(static_cast<double>(code_at(x, i))) : 0.0;
+              const auto nearest = std::min<std::int64_t>(static_cast<std::int64_t>(root + 0.5), 32767);
+              const std::int64_t given = result.view()[i];
+              return std::abs(given - nearest) <= 1 ? given : nearest;
+          }) == 0);
+    words[511] = -1;  // the last block names knots beyond the last
+    CHECK(kernels::check_lookup_table(reader(images.view()), table, result.view()) ==
+          Status{StatusCode::corrupt, OpKind::lookup_table, Field::storage, 0, 0});
+    const auto halved =
+        kernels::make_table_within_a_code([](double real) { return real / 2; }, in.codes_of(), in.codes_of(), words);
+    CHECK((halved.ok() && *halved == arith::int16_table_size));  // a line needs no more
+}
+
 TEST_CASE("move takes slices, permutations and other orders of memory, of every rank") {
     Draw draw(8);
     int moves = 0;

@@ -116,7 +116,7 @@ TEST_CASE("A product with a positive number is another scale: no code changes") 
         }
 }
 
-TEST_CASE("A leaky_relu of int16 codes has the error of the target's add, for slopes of any size and sign") {
+TEST_CASE("A leaky_relu of int16 codes is at most one code from the nearest, for slopes of any size and sign") {
     const intq::Tensor x = test::random_tensor(Shape(3, 2, 15, 16), 5);
     const std::vector<std::pair<double, Body>> slopes{
         {0.01, [](const nn::Value& v) { return nn::leaky_relu(v, 0.01); }},
@@ -145,7 +145,7 @@ TEST_CASE("A leaky_relu of int16 codes has the error of the target's add, for sl
                 worst = (std::max)(worst, std::abs(to.flat<std::int16_t>()[i] - std::clamp(exact, -32768.0, 32767.0)));
             }
             const std::string target(table->policy().name);
-            CHECK(worst < (target == "bayes" || target == "meta" ? 3.0 : 1.0));
+            CHECK(worst < (target == "bayes" || target == "meta" ? 1.5 : 1.0));  // bpu has a table, not a sum
         }
 }
 

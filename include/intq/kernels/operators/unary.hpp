@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_UNARY_HPP
 #define INTQ_KERNELS_OPERATORS_UNARY_HPP
 
+#include "intq/arith/block_table.hpp"
 #include "intq/arith/unary.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
@@ -13,7 +14,7 @@ inline namespace INTQ_CORE_ABI {
 /// Parameters of a table instruction.
 struct LookUpParams {
     const void* entries = nullptr;  // of the input's type
-    index_t size = 0;               // arith::int8_table_size, arith::int16_table_size or arith::tflite_curve_size
+    index_t size = 0;               // arith::int8_table_size, int16_table_size, tflite_curve_size, or of blocks
     arith::TfliteCurve curve{};     // of a table of arith::tflite_curve_size; else unset
 };
 template <> inline constexpr ParamKind param_kind<LookUpParams> = ParamKind::look_up;
@@ -38,17 +39,26 @@ inline void describe_params(LookUpParams& step, auto& fields) {
     fields("size", step.size);
     fields("curve", step.curve);
     const auto size = static_cast<std::size_t>(step.size);
-    const bool is_curve = size == arith::tflite_curve_size;
-    if (!fields.expect(size == arith::int8_table_size || size == arith::int16_table_size || is_curve, Field::storage))
+    const bool is_curve = size == arith::tflite_curve_size, has_blocks = arith::is_block_table_size(step.size);
+    if (!fields.expect(size == arith::int8_table_size || size == arith::int16_table_size || is_curve || has_blocks,
+                       Field::storage))
         return;
     fields.expect(is_curve ? arith::is_sound(step.curve) : step.curve == arith::TfliteCurve{}, Field::multiplier);
     describe_memory(step, fields);
+    if (has_blocks)
+        fields.expect_memory(
+            [&] {
+                return arith::is_block_table({static_cast<const std::int16_t*>(step.entries), size});
+            },
+            Field::storage);
 }
 
 namespace operators {
 
 inline bool is_row_of(const LookUpRow& row, DType dtype, const LookUpParams& step) noexcept {
-    return row.dtype == dtype && static_cast<index_t>(row.size) == step.size;
+    const bool has_blocks = arith::is_block_table_size(step.size);
+    const std::size_t size = has_blocks ? arith::least_block_table_size : static_cast<std::size_t>(step.size);
+    return row.dtype == dtype && row.size == size;
 }
 
 inline Status check_look_up(const OperatorCall& call) noexcept {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// Functions of one code as tables: int8 by 256 entries, int16 by 513 and interpolation, or by the 257 of TFLite's
-// curve. Layer: kernels (docs/arithmetic.md section 4).
+// Functions of one code as tables: int8 by 256 entries, int16 by 513 and interpolation, by blocks of knots, or by the
+// 257 of TFLite's curve. Layer: kernels (docs/arithmetic.md section 4).
 #ifndef INTQ_KERNELS_STREAMING_UNARY_HPP
 #define INTQ_KERNELS_STREAMING_UNARY_HPP
 
+#include "intq/arith/block_table.hpp"
 #include "intq/arith/unary.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/unary_call.hpp"
@@ -52,6 +53,20 @@ template <class Backend> void look_up_int8(const LookUpCall& call) INTQ_NOEXCEPT
     });
 }
 
+namespace detail {
+
+/// y[i] = look_up(x[i]) of int16 codes, in the lanes of a backend.
+template <class L, class LookUp> void look_up_int16_codes(const LookUpCall& call, LookUp&& look_up) INTQ_NOEXCEPT {
+    for_each_look_up(call, [&](index_t first, index_t count) {
+        const auto* const x = static_cast<const std::int16_t*>(call.x) + first;
+        store_run<L>(static_cast<std::int16_t*>(call.y) + first, count,
+                     [&](index_t i, index_t lanes)
+                         INTQ_ALWAYS_INLINE_LAMBDA { return look_up(load_codes<L>(x + i, lanes)); });
+    });
+}
+
+}  // namespace detail
+
 /// y[i] = the straight line between two entries, int16 codes; see arith::interpolate_table().
 ///
 /// @pre entries made by arith::make_int16_table(); y may be x
@@ -62,13 +77,23 @@ template <class Backend> void look_up_int8(const LookUpCall& call) INTQ_NOEXCEPT
 template <class Backend> void look_up_int16(const LookUpCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     const auto* const entries = static_cast<const std::int16_t*>(call.entries);
-    detail::for_each_look_up(call, [&](index_t first, index_t count) {
-        const auto* const x = static_cast<const std::int16_t*>(call.x) + first;
-        detail::store_run<L>(static_cast<std::int16_t*>(call.y) + first, count,
-                             [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                                 return arith::interpolate_table<L>(entries, detail::load_codes<L>(x + i, lanes));
-                             });
-    });
+    detail::look_up_int16_codes<L>(
+        call, [&](auto x) INTQ_ALWAYS_INLINE_LAMBDA { return arith::interpolate_table<L>(entries, x); });
+}
+
+/// y[i] = the straight line between two knots, which lie as close as the function bends, int16 codes; see
+/// arith::interpolate_blocks().
+///
+/// @pre entries made by arith::make_block_table(); y may be x
+///
+/// Result   exact; the same bytes on every backend and executor
+/// Memory   no scratch
+/// Cost     O(n); three reads of the table a code, where look_up_int16() has one
+template <class Backend> void look_up_blocks(const LookUpCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    const auto* const words = static_cast<const std::int16_t*>(call.entries);
+    detail::look_up_int16_codes<L>(
+        call, [&](auto x) INTQ_ALWAYS_INLINE_LAMBDA { return arith::interpolate_blocks<L>(words, x); });
 }
 
 /// y[i] = sigmoid or tanh of int16 codes as TFLite's kernels compute them; see arith::tflite_curve().
@@ -82,13 +107,8 @@ template <class Backend> void look_up_tflite_curve(const LookUpCall& call) INTQ_
     using L = simd::lanes<Backend>;
     const auto* const entries = static_cast<const std::int16_t*>(call.entries);
     const arith::TfliteCurve curve = call.curve;
-    detail::for_each_look_up(call, [&](index_t first, index_t count) {
-        const auto* const x = static_cast<const std::int16_t*>(call.x) + first;
-        detail::store_run<L>(static_cast<std::int16_t*>(call.y) + first, count,
-                             [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                                 return arith::tflite_curve<L>(entries, curve, detail::load_codes<L>(x + i, lanes));
-                             });
-    });
+    detail::look_up_int16_codes<L>(
+        call, [&](auto x) INTQ_ALWAYS_INLINE_LAMBDA { return arith::tflite_curve<L>(entries, curve, x); });
 }
 
 namespace detail {
@@ -96,6 +116,7 @@ namespace detail {
 template <class Backend>
 inline constexpr LookUpRow look_up_rows[] = {{DType::int8, arith::int8_table_size, &look_up_int8<Backend>},
                                              {DType::int16, arith::int16_table_size, &look_up_int16<Backend>},
+                                             {DType::int16, arith::least_block_table_size, &look_up_blocks<Backend>},
                                              {DType::int16, arith::tflite_curve_size, &look_up_tflite_curve<Backend>}};
 
 }  // namespace detail

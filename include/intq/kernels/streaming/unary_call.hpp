@@ -13,7 +13,7 @@ inline namespace INTQ_CORE_ABI {
 
 /// One run of a table, as a function pointer takes it.
 struct LookUpCall {
-    const void* entries = nullptr;  // 256 int8; 513 int16, or 257 of TFLite's curve
+    const void* entries = nullptr;  // 256 int8; int16: 513, those of blocks, or 257 of TFLite's curve
     const void* x = nullptr;
     void* y = nullptr;
     index_t size = 0;
@@ -21,10 +21,10 @@ struct LookUpCall {
     arith::TfliteCurve curve{};  // of 257 entries
 };
 
-/// A table of 256 int8, or of 513 or 257 int16 entries.
+/// A table of 256 int8, of 513 or 257 int16 entries, or of blocks.
 struct LookUpRow {
     DType dtype;
-    std::size_t size;  // entries
+    std::size_t size;  // entries; of tables of blocks, which have different numbers, the least
     void (*run)(const LookUpCall&);
 };
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include "intq/arith/block_table.hpp"
 #include "intq/arith/codes.hpp"
 #include "intq/arith/unary.hpp"
 #include "intq/core/executor.hpp"
@@ -57,15 +58,51 @@ Status make_lookup_table(TableFunction function, const arith::CodesOf& in, const
         return arith::make_int16_table(function, in, out, entries, slope);
 }
 
+namespace detail {
+
+/// Whether a table is one of blocks of int16 codes, by its size.
+template <class Code> constexpr bool has_blocks(std::span<const Code> entries) noexcept {
+    return std::is_same_v<Code, std::int16_t> && arith::is_block_table_size(static_cast<std::int64_t>(entries.size()));
+}
+
+}  // namespace detail
+
+/// The smaller table of int16 codes that is at most one code from the nearest one for all 65,536 inputs, for
+/// lookup_table(): 513 entries, or knots in blocks, at most 6 KB for the functions of TableFunction.
+///
+/// @param function  double -> double; NaN counts as 0, infinities become the ends
+/// @param words     memory; arith::largest_block_table_size of them always suffice. What the result counts must outlive
+///                  the runs
+/// @return the number of words written; the errors of arith::make_table_within_a_code()
+template <class Function>
+Result<std::size_t> make_table_within_a_code(Function&& function, const arith::CodesOf& in, const arith::CodesOf& out,
+                                             std::span<std::int16_t> words) noexcept {
+    return arith::make_table_within_a_code(in, out, words, function);
+}
+
+/// The same for a named function; every one has such a table.
+///
+/// @param slope  as of make_lookup_table()
+inline Result<std::size_t> make_table_within_a_code(TableFunction function, const arith::CodesOf& in,
+                                                    const arith::CodesOf& out, std::span<std::int16_t> words,
+                                                    double slope = 1.0) noexcept {
+    return arith::make_table_within_a_code(in, out, words,
+                                           [&](double x) { return arith::table_function(function, x, slope); });
+}
+
 /// @return ok; shape_mismatch of output, with the first extents that differ, and of storage for another number of
-///         entries
+///         entries, which for int16 may be that of make_table_within_a_code() too; corrupt of storage for blocks of
+///         knots that it lacks
 template <CodeView X, CodeView Out>
 requires SameCodes<X, Out>
 constexpr Status check_lookup_table(const X& x, std::span<const typename X::value_type> entries,
                                     const Out& out) noexcept {
     constexpr OpKind op = OpKind::lookup_table;
     constexpr std::size_t size = lookup_table_size<typename X::value_type>;
-    if (entries.size() != size)
+    if (detail::has_blocks(entries)) {
+        if constexpr (std::is_same_v<typename X::value_type, std::int16_t>)
+            if (!arith::is_block_table(entries)) return {StatusCode::corrupt, op, Field::storage, 0, 0};
+    } else if (entries.size() != size)
         return {StatusCode::shape_mismatch, op, Field::storage, static_cast<std::int64_t>(entries.size()),
                 static_cast<std::int64_t>(size)};
     return detail::check_extents(x.shape(), out.shape(), op, Field::output);
@@ -74,10 +111,11 @@ constexpr Status check_lookup_table(const X& x, std::span<const typename X::valu
 /// Any function of one code.
 ///
 ///     int8:   out[i] = entries[x[i] + 128]
-///     int16:  out[i] = the straight line between two entries; see arith::interpolate_table()
+///     int16:  out[i] = the straight line between two entries; see arith::interpolate_table() and, for tables of
+///             blocks, arith::interpolate_blocks()
 ///
 /// @param x        int8 or int16 codes, row_major or channels_last
-/// @param entries  made by make_lookup_table()
+/// @param entries  made by make_lookup_table() or make_table_within_a_code()
 /// @param out      shaped, ordered and typed as x; may be x
 /// @pre   check_lookup_table()
 ///
@@ -94,6 +132,8 @@ void lookup_table(const X& x, std::span<const typename X::value_type> entries, c
         .entries = entries.data(), .x = x.data(), .y = out.data(), .size = x.size(), .executor = &executor};
     if constexpr (std::is_same_v<typename X::value_type, std::int8_t>)
         look_up_int8<Backend>(call);
+    else if (detail::has_blocks(entries))
+        look_up_blocks<Backend>(call);
     else
         look_up_int16<Backend>(call);
 }

@@ -27,7 +27,7 @@ struct ExplainedStep {
     std::string dtypes;   // "int8 x int8 -> int8": input, weight, output
     std::string kernel;   // "gemm/s8s8s8/per_channel"; "float" or "custom module" where no kernel of the target runs
     std::string backend;  // "" if no kernel runs it
-    std::string reason;   // why in float, why no kernel, or why another than its kind has; "" where all is as wished
+    std::string reason;   // why in float, why no kernel, why another than its kind has, or why a larger table; else ""
     bool is_fallback = false;
 };
 
@@ -62,9 +62,11 @@ std::string to_string(const Explanation& explanation);
 
 #    include <utility>
 
+#    include "intq/arith/block_table.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/text_table.hpp"
 #    include "intq/kernels/operators/conv.hpp"
+#    include "intq/kernels/operators/unary.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/convert/lower.hpp"
 #    include "intq/quantization/operators/conv.hpp"
@@ -98,6 +100,12 @@ INTQ_INLINE void explain_conv(const kernels::PackedConv2d& packed, const Weighte
     if (weighted.spread) step.reason = "a transposed convolution runs as a convolution of the image put apart";
 }
 
+/// Of a function of int16 codes by knots in blocks (arith/block_table.hpp).
+INTQ_INLINE std::string explain_blocks(index_t words) {
+    return "its table has " + std::to_string(2 * words) + " bytes: with one of " +
+           std::to_string(2 * arith::int16_table_size) + " codes would be more than one off";
+}
+
 INTQ_INLINE void explain_kernel(const QuantizedGraph& quantized, const QuantizedNode& node,
                                 const kernels::KernelTable& table, ExplainedStep& step) {
     step.backend = table.backend;
@@ -112,6 +120,10 @@ INTQ_INLINE void explain_kernel(const QuantizedGraph& quantized, const Quantized
             step.reason = conv.reason;
         } else {
             kernel += "/" + label_of(quantized.input(node, 0).dtype) + label_of(quantized.output(node).dtype);
+            if (instruction.op == OpKind::lookup_table)
+                if (const index_t size = instruction.params_as<kernels::LookUpParams>().size;
+                    arith::is_block_table_size(size))
+                    step.reason = explain_blocks(size);
         }
         step.kernel += (step.kernel.empty() ? "" : ", ") + kernel;
     }

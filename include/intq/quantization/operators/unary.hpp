@@ -43,10 +43,14 @@ bool is_unary(std::string_view name);
 
 #    include <cmath>
 #    include <cstddef>
+#    include <cstring>
 #    include <span>
 #    include <string>
 #    include <utility>
+#    include <vector>
 
+#    include "intq/arith/block_table.hpp"
+#    include "intq/arith/constraints.hpp"
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/target.hpp"
 #    include "intq/graph/node.hpp"
@@ -66,20 +70,49 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// @param memory  int8_table_size or int16_table_size entries of the input's type
-INTQ_INLINE Status make_table(const arith::PolicyRecord& target, const TabledFunction& f, const arith::CodesOf& from,
-                              const arith::CodesOf& to, arith::CodeRange range, const Workspace& memory) {
-    if (from.dtype == DType::int8) {
-        const std::span<std::int8_t> entries(reinterpret_cast<std::int8_t*>(memory.data), arith::int8_table_size);
-        if (!target.computes_as_onnx())
-            return arith::make_int8_table(f.function, from, to, entries, f.parameter, range);
-        return arith::make_int8_table_in_float32(
-            from, to, entries, [&](float x) { return arith::table_function_in_float32(f.function, x, f.parameter); },
-            range);
+/// The table of int8 codes by the target's rule.
+INTQ_INLINE Status make_narrow_table(const arith::PolicyRecord& target, const TabledFunction& f,
+                                     const arith::CodesOf& from, const arith::CodesOf& to, arith::CodeRange range,
+                                     std::span<std::int8_t> entries) {
+    if (!target.computes_as_onnx()) return arith::make_int8_table(f.function, from, to, entries, f.parameter, range);
+    return arith::make_int8_table_in_float32(
+        from, to, entries, [&](float x) { return arith::table_function_in_float32(f.function, x, f.parameter); },
+        range);
+}
+
+/// The table of int16 codes: the smaller one that stays within one code of the nearest ones, and that of 513 entries
+/// where the target pins the output of the function.
+INTQ_INLINE std::vector<std::int16_t> make_wide_table(const arith::PolicyRecord& target, const TabledFunction& f,
+                                                      const arith::CodesOf& from, const arith::CodesOf& to,
+                                                      arith::CodeRange range, const std::string& layer) {
+    const auto function = [&](double x) { return arith::table_function(f.function, x, f.parameter); };
+    const arith::OperatorUse use{
+        .op = OpKind::lookup_table, .input = DType::int16, .output = DType::int16, .function = f.function};
+    std::vector<std::int16_t> words(arith::int16_table_size);
+    if (arith::find_fixed_output(target.fixed_outputs, use) != nullptr) {
+        throw_if_failed(arith::make_int16_table(from, to, std::span(words), function, range), layer);
+        return words;
     }
-    return arith::make_int16_table(f.function, from, to,
-                                   {reinterpret_cast<std::int16_t*>(memory.data), arith::int16_table_size}, f.parameter,
-                                   range);
+    words.resize(arith::largest_block_table_size);
+    const Result<std::size_t> size = arith::make_table_within_a_code(from, to, std::span(words), function, range);
+    throw_if_failed(size.status(), layer);
+    words.resize(*size);
+    return words;
+}
+
+/// Adds the instruction, with a copy of the table.
+template <class Code>
+INTQ_INLINE std::int32_t push_look_up(program::ProgramBuilder& builder, std::int32_t x, std::span<const Code> entries,
+                                      const OwnedQParams& output, const program::LayerName& layer) {
+    kernels::LookUpParams step;
+    step.size = static_cast<index_t>(entries.size());
+    const Workspace memory = builder.new_buffer(static_cast<index_t>(entries.size_bytes()));
+    std::memcpy(memory.data, entries.data(), entries.size_bytes());
+    step.entries = memory.data;
+    const kernels::ArenaTensor in = builder.at(x);
+    return builder.push(OpKind::lookup_table, {x},
+                        builder.tensor(output.dtype, in.shape, builder.keep(output), layer, in.layout),
+                        builder.keep_params(step), layer);
 }
 
 }  // namespace detail
@@ -87,21 +120,19 @@ INTQ_INLINE Status make_table(const arith::PolicyRecord& target, const TabledFun
 INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
                                      const OwnedQParams& output, arith::CodeRange range,
                                      const program::LayerName& layer) {
-    const kernels::ArenaTensor in = builder.at(x);
-    builder.check_use({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
-    const bool is_narrow = in.dtype == DType::int8;
-    kernels::LookUpParams step;
-    step.size = static_cast<index_t>(is_narrow ? arith::int8_table_size : arith::int16_table_size);
-    const Workspace memory = builder.new_buffer(step.size * size_of(in.dtype));
+    const DType dtype = builder.at(x).dtype;
+    builder.check_use({OpKind::lookup_table, dtype, DType::none, output.dtype}, layer);
     const arith::CodesOf from = builder.codes_of(x), to = program::ProgramBuilder::codes_of(output);
     for (const arith::CodesOf& codes : {from, to})
         throw_if_failed(arith::check_zero_point(builder.target(), codes.zero_point, codes.dtype, OpKind::lookup_table),
                         layer.name);
-    throw_if_failed(detail::make_table(builder.target(), f, from, to, range, memory), layer.name);
-    step.entries = memory.data;
-    return builder.push(OpKind::lookup_table, {x},
-                        builder.tensor(output.dtype, in.shape, builder.keep(output), layer, in.layout),
-                        builder.keep_params(step), layer);
+    if (dtype == DType::int8) {
+        std::int8_t entries[arith::int8_table_size];
+        throw_if_failed(detail::make_narrow_table(builder.target(), f, from, to, range, entries), layer.name);
+        return detail::push_look_up<std::int8_t>(builder, x, entries, output, layer);
+    }
+    const std::vector<std::int16_t> words = detail::make_wide_table(builder.target(), f, from, to, range, layer.name);
+    return detail::push_look_up<std::int16_t>(builder, x, words, output, layer);
 }
 
 INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
@@ -125,8 +156,8 @@ private:
     TabledFunction function_;
 };
 
-/// leaky_relu of int16 codes, which a table is too coarse for: the codes from the zero point on, and those below it on
-/// a grid of the slope's size, added.
+/// leaky_relu of int16 codes where the target's add is within one code: the codes from the zero point on, and those
+/// below it on a grid of the slope's size, added. It takes codes with zero points, which tables do not.
 ///
 ///     y = requantize(s·max(q - zp, 0) ± (s·|slope|)·min(q - zp, 0)), as add and sub do it: one of the two is 0
 class LeakyReluStep : public FloatBackedStep {
@@ -177,22 +208,21 @@ INTQ_INLINE TabledFunction tabled_function(const StepRequest& request) {
     throw request.error("no table of functions has \"" + std::string(name) + "\"");
 }
 
-/// Any scale shows which functions have a table of this type, and whether codes may have a zero point.
+/// Any scale shows whether codes of this type have a table, and may have a zero point.
 INTQ_INLINE void check_look_up(const StepRequest& request) {
     const OwnedQParams& codes = request.inputs.at(0)->qparams;
-    alignas(std::int16_t) std::byte entries[arith::int16_table_size * sizeof(std::int16_t)];
     arith::CodesOf like = program::ProgramBuilder::codes_of(codes);
     like.scale = 1.0f;
     const TabledFunction function = tabled_function(request);
     nn::float_operators::check_parameter(function.function, function.parameter);
-    if (codes.dtype == DType::int16 && !arith::fits_int16_table(function.function))
-        throw request.error(
-            "its table of int16 codes would be too coarse, because it bends too much between two of its "
-            "entries; keep it in int8 or in float");
-    if (const Status status = detail::make_table(request.target, function, like, like,
-                                                 {codes.quant_min, codes.quant_max}, {entries, sizeof entries});
-        !status)
-        throw request.error("its table: " + describe(status));
+    const arith::CodeRange range{codes.quant_min, codes.quant_max};
+    std::int8_t narrow[arith::int8_table_size];
+    std::int16_t wide[arith::int16_table_size];
+    const Status status = codes.dtype == DType::int8
+                              ? detail::make_narrow_table(request.target, function, like, like, range, narrow)
+                              : arith::make_int16_table(
+                                    like, like, std::span(wide), [](double x) { return x; }, range);
+    if (!status) throw request.error("its table: " + describe(status));
 }
 
 /// The function of a module, or of a function's name.
@@ -204,18 +234,22 @@ INTQ_INLINE TableFunction function_of(const graph::Node& node, const nn::Module*
     return arith::OperatorUse{}.function;
 }
 
-/// Also where its int16 codes have no table.
+/// Whether leaky_relu is a sum of two parts: of int16 codes, but not on bpu, whose int16 add may be three codes off.
+INTQ_INLINE bool is_sum_of_parts(const StepRequest& request) {
+    return request.inputs.at(0)->qparams.dtype == DType::int16 &&
+           request.target.requantize != arith::RequantizeRule::two_stage;
+}
+
 INTQ_INLINE void check_leaky_relu(const StepRequest& request) {
     const TabledFunction function = tabled_function(request);
     nn::float_operators::check_parameter(function.function, function.parameter);
-    if (request.inputs.at(0)->qparams.dtype == DType::int8) check_look_up(request);
+    if (!is_sum_of_parts(request)) check_look_up(request);
 }
 
 INTQ_INLINE StepPtr make_leaky_relu(const StepRequest& request) {
     check_leaky_relu(request);
     const TabledFunction function = tabled_function(request);
-    if (request.inputs.at(0)->qparams.dtype == DType::int16)
-        return make_as<Step, LeakyReluStep>(request.call, function.parameter);
+    if (is_sum_of_parts(request)) return make_as<Step, LeakyReluStep>(request.call, function.parameter);
     return make_as<Step, LookUpTableStep>(request.call, function);
 }
 
