@@ -153,11 +153,17 @@ int main(int count, char** arguments) try {
         return 2;
     }
     const std::string folder = arguments[1];
-    const std::vector<NamedNetwork> networks =
-        count == 3
-            ? std::vector<NamedNetwork>{mobilenet_v2(), mobilenet_v2_rows()}
-            : std::vector<NamedNetwork>{ds_cnn(),      resnet_8(),   mobilenet_v1(),       autoencoder(),
-                                        small_image(), small_rows(), with_int16(ds_cnn()), with_int16(resnet_8())};
+    const std::vector<NamedNetwork> networks = count == 3
+                                                   ? std::vector<NamedNetwork>{mobilenet_v2(), mobilenet_v2_rows()}
+                                                   : std::vector<NamedNetwork>{ds_cnn(),
+                                                                               resnet_8(),
+                                                                               mobilenet_v1(),
+                                                                               autoencoder(),
+                                                                               small_image(),
+                                                                               small_rows(),
+                                                                               with_int16(ds_cnn()),
+                                                                               with_int16(resnet_8()),
+                                                                               with_int16(small_attention())};
     bool are_right = true;
     const auto write_all = [&](const kernels::KernelTable& table, const std::string& ending) {
         io::make_folder(folder + ending);

@@ -123,6 +123,42 @@ struct InvertedResidual : nn::Cloneable<InvertedResidual> {
     }
 };
 
+/// A transformer block on 8 tokens of 8 features, and functions whose int16 tables have blocks behind it.
+struct SmallAttention : nn::Cloneable<SmallAttention> {
+    static constexpr index_t tokens = 8, features = 8, width = 16, heads = 2;
+
+    explicit SmallAttention(RandomLayers& random) {
+        add_child("quant", std::make_shared<nn::QuantStub>());
+        add_child("embed", random.linear(features, width));
+        for (const char* name : {"query", "key", "value", "out"}) add_child(name, random.linear(width, width));
+        for (const char* name : {"norm1", "norm2"}) add_child(name, std::make_shared<nn::LayerNorm>(Shape(width)));
+        add_child("up", random.linear(width, 2 * width));
+        add_child("gelu", std::make_shared<nn::GELU>());
+        add_child("down", random.linear(2 * width, width));
+        add_child("head", random.linear(width, 4));
+        add_child("dequant", std::make_shared<nn::DeQuantStub>());
+        eval();
+    }
+    std::string type_name() const override { return "SmallAttention"; }
+    nn::Value forward(nn::Arguments x) override {
+        nn::Value y = call("embed", nn::reshape(call("quant", x[0]), {-1, tokens, features}));
+        y = y + attend(call("norm1", y));
+        y = y + call("down", call("gelu", call("up", call("norm2", y))));
+        y = nn::mean(nn::sqrt(nn::abs(nn::tanh(y * 2.0))), {1});
+        return call("dequant", nn::softmax(call("head", y), -1));
+    }
+
+private:
+    nn::Value attend(const nn::Value& x) {
+        const auto heads_of = [&](const char* layer) {
+            return nn::permute(nn::reshape(call(layer, x), {-1, tokens, heads, width / heads}), {0, 2, 1, 3});
+        };
+        const nn::Value scores = nn::matmul(heads_of("query"), nn::transpose(heads_of("key"), -1, -2));
+        const nn::Value mixed = nn::matmul(nn::softmax(scores, -1), heads_of("value"));
+        return call("out", nn::reshape(nn::permute(mixed, {0, 2, 1, 3}), {-1, tokens, width}));
+    }
+};
+
 struct NamedNetwork {
     std::string name;
     nn::ModulePtr model;
@@ -155,6 +191,13 @@ inline NamedNetwork resnet_8() {
     features->append(std::make_shared<ResidualBlock>(random, 32, 64, 2));
     return {"resnet_8", std::make_shared<SmallNetwork>(features, random.linear(64, 10)),
             Shape(index_t{3}, index_t{32}, index_t{32})};
+}
+
+/// Matmul, softmax, layer norm and tables.
+inline NamedNetwork small_attention() {
+    RandomLayers random(8);
+    return {"small_attention", std::make_shared<SmallAttention>(random),
+            Shape(index_t{1}, SmallAttention::tokens, SmallAttention::features)};
 }
 
 /// A network with activations of int16, as `<name>_int16`.

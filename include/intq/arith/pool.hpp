@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Average pooling on codes, for every target. Layer: arith (docs/arithmetic.md section 4, mean and avg_pool).
+// Average pooling on codes. Layer: arith (docs/arithmetic.md section 4). Long because all targets' rules share a form.
 #ifndef INTQ_ARITH_POOL_HPP
 #define INTQ_ARITH_POOL_HPP
 
@@ -233,6 +233,34 @@ constexpr Result<AverageParams> make_average_of_values(const PolicyRecord& polic
                                    has_padding);
 }
 
+namespace detail {
+
+/// Whether floats are functions of the compiler: Arm without a floating-point unit.
+#if defined(__arm__) && !defined(__ARM_FP)
+inline constexpr bool has_float_unit = false;
+#else
+inline constexpr bool has_float_unit = true;
+#endif
+
+/// rhaz(sum / n), a bit of the quotient at a time: for cores that have no floats and may have no division.
+///
+/// @pre |sum| / n <= 2^15, 1 <= n <= 2^24
+constexpr std::int32_t divide_half_away_by_bits(std::int32_t sum, std::int32_t n) noexcept {
+    const auto divisor = static_cast<std::uint32_t>(n);
+    std::uint32_t rest =
+        (sum < 0 ? 0u - static_cast<std::uint32_t>(sum) : static_cast<std::uint32_t>(sum)) + divisor / 2;
+    std::uint32_t quotient = 0;
+    for (int bit = 15; bit >= 0; --bit) {
+        if (rest >> bit < divisor) continue;
+        rest -= divisor << bit;
+        quotient |= 1u << bit;
+    }
+    const auto code = static_cast<std::int32_t>(quotient);
+    return sum < 0 ? -code : code;
+}
+
+}  // namespace detail
+
 /// Division of sums in all lanes.
 template <class L> struct AverageDivision {
     /// sum / n, ties away from zero: fl((2·|sum| + n) / 2n) with the sign of sum. The quotient of binary32
@@ -240,6 +268,8 @@ template <class L> struct AverageDivision {
     /// @pre |sum| / n <= 2^15, n <= 2^24. |sum| + n/2 may wrap: only its float and its remainder are used
     static constexpr typename L::i32 divide_half_away(typename L::i32 sum, std::int32_t n) noexcept {
         if constexpr (requires { L::divide_half_away(sum, n); }) return L::divide_half_away(sum, n);
+        if constexpr (!detail::has_float_unit && std::is_same_v<typename L::i32, std::int32_t>)
+            return detail::divide_half_away_by_bits(sum, n);
         const auto zero = L::set(std::int32_t{0}), one = L::set(std::int32_t{1}), divisor = L::set(n);
         const auto sign = L::shift_right(sum, L::set(std::int32_t{31}));  // -1 or 0
         const auto negative = (L::min)(sum, L::sub(zero, sum));           // -|sum|; |-2^31| is not an int32
