@@ -251,16 +251,17 @@ inline ExampleValues fold_batch_norm(const CallArguments& a) {
 inline ExampleValues raise_weight_scale(const CallArguments& a) {
     const arith::SuminOperand sumin{a.real("s_e"), 0, a.integer("qmin_e"), INT8_MAX};
     return with_target(a, [&](auto target) {
-        return values(arith::raise_weight_scale(target.policy, a.real("s_w"), a.number<double>("b"), a.real("s_in"),
+        return values(arith::raise_weight_scale(target.policy.for_weights(dtype_of(a.word("weight"))), a.real("s_w"),
+                                                a.number<double>("b"), a.real("s_in"),
                                                 sumin.scale > 0 ? &sumin : nullptr));
     });
 }
 
 inline ExampleValues bias_code(const CallArguments& a) {
     return with_target(a, [&](auto target) {
-        return values_of(
-            arith::quantize_bias(target.policy, static_cast<double>(a.real("b")), a.real("s_in"), a.real("s_w")),
-            [](std::int64_t code) { return values(code); });
+        return values_of(arith::quantize_bias(target.policy.for_weights(dtype_of(a.word("weight"))),
+                                              static_cast<double>(a.real("b")), a.real("s_in"), a.real("s_w")),
+                         [](std::int64_t code) { return values(code); });
     });
 }
 
@@ -873,8 +874,8 @@ inline const ExampleFunctions& functions() {
         {"two_stage", {"M pre post acc POST output=int8", &two_stage}},
 
         {"fold_batch_norm", {"order w b mean var gamma beta eps", &fold_batch_norm}},
-        {"raise_weight_scale", {"target s_w b s_in s_e=0 qmin_e=-128", &raise_weight_scale}},
-        {"bias_code", {"target b s_in s_w", &bias_code}},
+        {"raise_weight_scale", {"target s_w b s_in s_e=0 qmin_e=-128 weight=int8", &raise_weight_scale}},
+        {"bias_code", {"target b s_in s_w weight=int8", &bias_code}},
         {"sumin_params", {"target s_e s_in s_w dtype=int8", INTQ_EXAMPLE(with_sumin(a, [](const arith::Sumin& s) {
                               return values(s.words[0], s.words[1], s.words[2]);
                           }))}},

@@ -47,16 +47,16 @@ private:
         const float s_out = extreme ? random_.scale(-60, 60) : s_in * s_w * random_.scale(-6, 24);
         const bool has_zero_point = TargetType::policy.zero_points && input_ == DType::int8 && random_.one_in(2);
         const ref::QParams out = codes_of(output_, s_out, has_zero_point ? random_.between(-128, 127) : 0);
-        const int wide = is_bpu<TargetType> ? 62 : TargetType::policy.widens_int16 ? 40 : 47;
+        const int wide = is_bpu<TargetType> ? 62 : TargetType::policy.widens_int16 ? 53 : 47;
         const int bits = sizeof(Acc) == 8 ? wide : 31;
         SumRange range{random_.integer(bits), random_.integer(bits)};
         if (range.lowest > range.highest) std::swap(range.lowest, range.highest);
         if (sizeof(Acc) == 4) {
             range.lowest = std::clamp<std::int64_t>(range.lowest, INT32_MIN, INT32_MAX);
             range.highest = std::clamp<std::int64_t>(range.highest, INT32_MIN, INT32_MAX);
-        } else if (bits == 40) {
-            range.lowest = std::max<std::int64_t>(range.lowest, -(std::int64_t{1} << 40));
-            range.highest = std::min<std::int64_t>(range.highest, std::int64_t{1} << 40);
+        } else if (bits == 53) {
+            range.lowest = std::max<std::int64_t>(range.lowest, -(std::int64_t{1} << 53));
+            range.highest = std::min<std::int64_t>(range.highest, std::int64_t{1} << 53);
         }
 
         const auto words = arith::make_requantize_words(TargetType::policy, RequantizeSource::gemm_accumulator,

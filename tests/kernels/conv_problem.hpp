@@ -116,7 +116,8 @@ public:
         take_given(problem);
         spec_.activation = problem.activation;
         spec_.input_is_nonnegative = problem.is_nonnegative;
-        spec_.wide_sum = problem.sum_bits > policy.accumulator_bits(problem.input.dtype);
+        spec_.wide_sum =
+            problem.sum_bits > policy.for_weights(problem.weight_dtype).accumulator_bits(problem.input.dtype);
         if (adds) spec_.sumin = &operand_;
     }
     LibraryLayer(const LibraryLayer&) = delete;
@@ -158,7 +159,8 @@ private:
         for (std::size_t c = 0; c < static_cast<std::size_t>(problem.shape.outputs); ++c) {
             float& scale = scales_[scales_.size() == 1 ? 0 : c];
             const double bias = problem.bias_reals.empty() ? 0.0 : static_cast<double>(problem.bias_reals[c]);
-            scale = arith::raise_weight_scale(policy, scale, bias, problem.input.scale, sumin);
+            scale = arith::raise_weight_scale(policy.for_weights(problem.weight_dtype), scale, bias,
+                                              problem.input.scale, sumin);
         }
     }
     void make_codes(const ConvProblem& problem, const arith::PolicyRecord& policy) {
@@ -205,7 +207,7 @@ struct ConvKey {
 
 /// What a row of a target needs, and what its target allows: `step` says which problems have what is given.
 inline ConvKey with_given(ConvKey key, const arith::PolicyRecord& policy, std::uint64_t step) {
-    key.int32_bias = key.accumulator_bits != policy.accumulator_bits(key.input);
+    key.int32_bias = key.accumulator_bits != policy.for_weights(key.weight).accumulator_bits(key.input);
     if (key.int32_bias) key.bias = BiasKind::codes;
     const bool takes_codes = key.output != DType::int32 && key.bias != BiasKind::real;
     key.multipliers = takes_codes && arith::takes_multipliers(policy.requantize) && step % 5 < 2;

@@ -48,7 +48,7 @@ inline MatmulRange matmul_range(const QParams& a, const QParams& b, wide n) {
     return {n * lo, n * hi};
 }
 
-/// Refuses n below 1 or above 2^30, and a bound that leaves 32 bits (int8), 2^40 (int16 on fp32) or 2^47 - 1 (int16 on
+/// Refuses n below 1 or above 2^30, and a bound that leaves 32 bits (int8), 2^53 (int16 on fp32) or 2^47 - 1 (int16 on
 /// the tflite family).
 inline void refuse_matmul_sum(const Target& target, const QParams& a, const QParams& b, wide n) {
     refuse_activation(target, a);
@@ -63,7 +63,7 @@ inline void refuse_matmul_sum(const Target& target, const QParams& a, const QPar
     const auto leaves = [&](wide lowest, wide highest) { return range.lowest < lowest || range.highest > highest; };
     const bool is_refused = a.bits == 8
                                 ? leaves(-power_of_two(31), power_of_two(31) - 1)
-                                : (target.kind == Target::Kind::fp32 && leaves(-power_of_two(40), power_of_two(40))) ||
+                                : (target.kind == Target::Kind::fp32 && leaves(-power_of_two(53), power_of_two(53))) ||
                                       (target.is_tflite() && leaves(1 - power_of_two(47), power_of_two(47) - 1));
     if (is_refused) {
         throw Refused("matmul: a sum of " + to_text(n) + " products can be " + to_text(range.lowest) + " or " +

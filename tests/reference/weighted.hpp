@@ -92,7 +92,7 @@ struct WeightedLayer {
     QParams in;
     QParams out;  // out.bits == 32: the accumulator itself; its scale is s_acc per channel
     Activation activation = Activation::none;
-    bool wide_sum = false;                  // fp32, int16 to int16: sums up to 2^40 are taken
+    bool wide_sum = false;                  // fp32, int16 to int16: sums up to 2^53 are taken
     std::optional<QParams> sumin;           // the operand e of a fused add
     std::optional<GivenMultipliers> given;  // tflite
     std::optional<Bounds> bounds;
@@ -133,12 +133,25 @@ struct MadeWeights {
     std::vector<wide> highest;
 };
 
+/// The target for the weights of a layer: fp32 has sums of 2^53 at most, and bias codes of 64 bits, where both operands
+/// have 16.
+inline Target target_of_layer(const Target& target, const WeightedLayer& layer) {
+    Target result = target;
+    if (target.kind == Target::Kind::fp32 && layer.in.bits == 16 && layer.weights.bits == 16) {
+        result.accumulator_bits = 54;
+        result.bias = BiasRule::int64;
+        result.headroom = 46;
+    }
+    return result;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // steps 0 to 4
 
 /// s_w[c] = max(s_w[c], (|b_c| + |qmin_e|·s_e) / (2^h·s_in)), in double, rounded up to float32;
 /// a per-tensor scale takes the maximum over the channels.
-inline std::vector<float> raise_scales(const Target& target, const WeightedLayer& layer) {
+inline std::vector<float> raise_scales(const Target& given, const WeightedLayer& layer) {
+    const Target target = target_of_layer(given, layer);
     std::vector<float> scale = layer.weights.scale;
     double sumin_term = 0.0;
     if (layer.sumin && target.kind != Target::Kind::fp32) {
@@ -281,7 +294,8 @@ inline void refuse_requantization(const Target& target, const WeightedLayer& lay
 }
 
 /// Steps 0 to 4.
-inline MadeWeights make_weights(const Target& target, const WeightedLayer& layer) {
+inline MadeWeights make_weights(const Target& given, const WeightedLayer& layer) {
+    const Target target = target_of_layer(given, layer);
     refuse_weighted_layer(target, layer);
     const Weights& w = layer.weights;
     const auto channels = static_cast<std::size_t>(w.out_channels);
@@ -324,7 +338,7 @@ inline MadeWeights make_weights(const Target& target, const WeightedLayer& layer
         const bool wide_binary64 = is_in_binary64(target, layer) && layer.in.bits == 16;
         const int bits = wide_tflite                                           ? 48
                          : wide_binary64                                       ? 64
-                         : layer.wide_sum && target.kind == Target::Kind::fp32 ? 41
+                         : layer.wide_sum && target.kind == Target::Kind::fp32 ? 54
                                                                                : target.accumulator_bits;
         if (!fits_signed(lowest, bits) || !fits_signed(highest, bits)) {
             throw Refused("output channel " + std::to_string(c) + ": worst case " + to_text(lowest) + ".." +

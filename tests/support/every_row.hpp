@@ -116,7 +116,7 @@ inline bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) 
         spec.window = {};
         image = {1, 1};
     }
-    const int usual_bits = table.policy().accumulator_bits(row.input);
+    const int usual_bits = table.policy().for_weights(row.weight).accumulator_bits(row.input);
     if (row.accumulator_bits < usual_bits) spec.bias_codes_int32 = bias_codes;
     spec.wide_sum = row.accumulator_bits > usual_bits;
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));

@@ -138,7 +138,9 @@ template <int Width> struct OddLanes {
     static f32 choose_inside(f32 a, f32 low, f32 high, f32 b, f32 c) {
         return map<f32>(One::choose_inside, a, low, high, b, c);
     }
-    static f32 to_f32(i32 a) { return map<f32>(One::to_f32, a); }
+    template <class V> static f32 to_f32(V a) {
+        return map<f32>([](auto x) { return One::to_f32(x); }, a);
+    }
     static i32 to_i32(f32 a) { return map<i32>(One::to_i32, a); }
     static i32 round_to_i32(f32 a) { return map<i32>(One::round_to_i32, a); }
     static i32 round_small_to_i32(f32 a) { return map<i32>(One::round_small_to_i32, a); }

@@ -81,6 +81,28 @@ foreach(target IN ITEMS fp32 litert bayes)
 endforeach()
 expect(0 "written: again.intq" quantize "${model}" --data "${calibration}" -o again.intq)
 expect_same(fp32.intq again.intq)
+# Weights of 16 bits halve what int16 loses, at the least, and the output says what they take.
+foreach(weights IN ITEMS int8 int16)
+    expect(0 "written" quantize "${model}" --data "${calibration}" --dtype int16 --weight-dtype ${weights} -o
+           ${weights}_weights.intq)
+    string(REGEX MATCHALL "layers with int16 weights: [0-9]+\ncodes of int16 weights: [0-9]+ bytes, twice those of int8"
+           said "${output}")
+    list(LENGTH said said)
+    expect(0 "\"SQNR\"" compare "${model}" ${weights}_weights.intq --data "${images}" --json)
+    json(${weights}_weights "SQNR")
+    set(${weights}_said ${said})
+endforeach()
+math(EXPR said "10 * ${int8_said} + ${int16_said}")
+expect_equal("the outputs that say so" "${said}" "1")
+string(REGEX REPLACE "[.].*" "" whole "${int8_weights}")
+math(EXPR least "${whole} + 6")
+if(int16_weights LESS least)
+    message(SEND_ERROR "int16 weights: ${int16_weights} dB, and ${int8_weights} dB with int8 weights")
+endif()
+expect(1 "the rows of tflite for conv2d: .*int16 by int8 -> int16" quantize "${model}" --data "${calibration}" --target
+       tflite --dtype int16 --weight-dtype int16 -o none.intq)
+expect(2 "--weight-dtype: is for layers in int16" quantize "${model}" --data "${calibration}" --weight-dtype int16 -o
+       none.intq)
 # What became of each improvement is said, and is a string of JSON.
 set(choice "(kept|left out): [-0-9.]+ dB on the samples that judge, [-0-9.]+ dB without")
 expect(0 "equalization: ${choice}\nadaround: ${choice}\nbias correction: ${choice}\n" quantize "${INPUTS}/flat.onnx"

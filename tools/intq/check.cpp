@@ -16,7 +16,7 @@ using namespace intq::quantization;
 using intq::Tensor;
 
 struct CheckOptions {
-    std::string model, dtype = "int8";
+    std::string model, dtype = "int8", weight_dtype = "int8";
     std::vector<std::string> targets, shape;
     bool is_json = false;
 };
@@ -99,11 +99,12 @@ std::vector<Tensor> example_inputs(const CheckOptions& options, const std::vecto
 }
 
 /// What a target says of a model.
-LoweringReport report_of(const graph::GraphModule& model, const std::string& target, const std::string& dtype,
+LoweringReport report_of(const graph::GraphModule& model, const std::string& target, const CheckOptions& check,
                          const std::vector<Tensor>& examples) {
     QuantizeOptions quantize;
     quantize.target = target;
-    quantize.dtype = dtype;
+    quantize.dtype = check.dtype;
+    quantize.weight_dtype = check.weight_dtype;
     PrepareOptions options;
     options.example_inputs = examples;
     try {
@@ -141,7 +142,7 @@ int check(const CheckOptions& options) {
     Report report(options.is_json);
     for (const std::string& target : targets) {
         const LoweringReport of_target = not_imported.empty()
-                                             ? report_of(*model.module, target, options.dtype, examples)
+                                             ? report_of(*model.module, target, options, examples)
                                              : LoweringReport{.refusals = not_imported, .undecided = {}};
         const std::string count = std::to_string(of_target.refusals.size());
         report.text(target, of_target.lowers() ? "all operators lower" : count + " do not lower");
@@ -172,6 +173,7 @@ void add_check(CLI::App& app, Action& action) {
     command->add_option("--dtype", options->dtype, "int8 or int16; default: int8")
         ->check(CLI::IsMember({"int8", "int16"}))
         ->option_text("TYPE");
+    add_weight_dtype(*command, options->weight_dtype);
     command
         ->add_option("--shape", options->shape,
                      "of the input, with its samples: what depends on shapes is checked too; default: the file's, "

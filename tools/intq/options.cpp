@@ -20,6 +20,12 @@ DType dtype_of(const std::string& name) { return name == "int16" ? DType::int16 
 
 }  // namespace
 
+void add_weight_dtype(CLI::App& command, std::string& weight_dtype) {
+    command.add_option("--weight-dtype", weight_dtype, "weights of layers in int16: int8 or int16; default: int8")
+        ->check(CLI::IsMember({"int8", "int16"}))
+        ->option_text("TYPE");
+}
+
 void QuantizeOptions::add_to(CLI::App& command) {
     command.add_option("--target", target, "the arithmetic; default: fp32")
         ->check(CLI::IsMember(target_names()))
@@ -27,6 +33,7 @@ void QuantizeOptions::add_to(CLI::App& command) {
     command.add_option("--dtype", dtype, "codes of activations: int8 or int16; default: int8")
         ->check(CLI::IsMember({"int8", "int16"}))
         ->option_text("TYPE");
+    add_weight_dtype(command, weight_dtype);
     command.add_option("--scheme", scheme, "affine or symmetric activations; default: the target's")
         ->check(CLI::IsMember({"affine", "symmetric"}))
         ->option_text("NAME");
@@ -67,7 +74,11 @@ void QuantizeOptions::add_to(CLI::App& command) {
         ->needs(of_costs)
         ->excludes(seconds)
         ->option_text("LOSS");
-    command.parse_complete_callback([&command] {
+    command.parse_complete_callback([&command, this] {
+        if (weight_dtype == "int16" && dtype != "int16" && int16.empty() && preset.empty() &&
+            sensitive_operators.empty() && costs.empty())
+            throw CLI::ValidationError("--weight-dtype", "is for layers in int16, and --dtype, --int16, --preset, "
+                                                         "--sensitive-ops or --costs asks for some");
         if (command.count("--costs") > 0 && command.count("--max-seconds") + command.count("--max-loss") == 0)
             throw CLI::ValidationError("--costs", "needs a budget, --max-seconds or --max-loss");
     });
@@ -83,7 +94,7 @@ void QuantizeOptions::add_to(CLI::App& command) {
         ->needs(rounds)
         ->option_text("COUNT");
     group_options(command, "Quantization",
-                  {"--target", "--dtype", "--scheme", "--observer", "--preset", "--int16", "--sensitive-ops", "--top-k",
+                  {"--target", "--dtype", "--weight-dtype", "--scheme", "--observer", "--preset", "--int16", "--sensitive-ops", "--top-k",
                    "--costs", "--max-seconds", "--max-loss", "--float", "--equalize", "--bias-correction", "--adaround",
                    "--adaround-iterations"});
 }
@@ -102,7 +113,8 @@ const kernels::KernelTable& QuantizeOptions::table(const std::string& backend) c
 }
 
 QConfig QuantizeOptions::qconfig(const std::string& type) const {
-    QConfig qconfig = get_default_qconfig(table().policy(), dtype_of(type), DType::int8);
+    const std::string& weights = type == "int16" ? weight_dtype : type;
+    QConfig qconfig = get_default_qconfig(table().policy(), dtype_of(type), dtype_of(weights));
     ObserverOptions& output = qconfig.output->options.observer_options;
     if (!scheme.empty())
         output.scheme = scheme == "affine" ? arith::QuantScheme::affine : arith::QuantScheme::symmetric;

@@ -74,9 +74,12 @@ struct DataOptions {
     Samples read_for(const ProgramFile& program) const;
 };
 
+/// --weight-dtype
+void add_weight_dtype(CLI::App& command, std::string& weight_dtype);
+
 /// How a model is quantized.
 struct QuantizeOptions {
-    std::string target = "fp32", dtype = "int8", scheme, observer, preset, sensitive_operators;
+    std::string target = "fp32", dtype = "int8", weight_dtype = "int8", scheme, observer, preset, sensitive_operators;
     std::string costs;
     std::optional<double> most_seconds, most_loss;
     std::vector<std::string> int16, in_float;
@@ -87,7 +90,7 @@ struct QuantizeOptions {
     /// One type for all layers, and nothing that changes weights for long.
     void set_uniform(const std::string& type);
     const intq::kernels::KernelTable& table(const std::string& backend = {}) const;
-    /// @param type  "int8" or "int16"
+    /// @param type  "int8" or "int16", whose weights are of `weight_dtype`
     intq::quantization::QConfig qconfig(const std::string& type) const;
     /// Adds the layers of the preset to those in int16.
     /// @param model  before it is fused
@@ -267,6 +270,8 @@ public:
     void dropped(const intq::program::DroppedWork& work);
     /// The constants of a program by kind, and their sum.
     void flash(const intq::runtime::Program& program, const intq::kernels::KernelTable& table);
+    /// The layers of a program with int16 weights, and what their weights take; nothing where it has none.
+    void int16_weights(const intq::runtime::Program& program);
     /// What became of the improvements.
     void improvements(const PrepareNotes& notes);
     /// A table of what the calibration warns of, where it does.

@@ -118,6 +118,7 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     report.count("instructions", static_cast<long long>(program.instructions.size()));
     report.dropped(program::dropped_work(program, lowered.whole_program().program()));
     report.flash(program, packed->table());
+    report.int16_weights(program);
     report_inputs(options.emit, written.program, report);
     report_rows(written.program, report);
     report.count("arena", memory.arena, "bytes");

@@ -97,6 +97,20 @@ void Report::flash(const runtime::Program& program, const kernels::KernelTable& 
         this->table("larger tables, to stay within a code", {{"layer"}, {"bytes", io::Align::right}}, rows);
 }
 
+void Report::int16_weights(const runtime::Program& program) {
+    index_t layers = 0, weights = 0;
+    for (const runtime::Instruction& instruction : program.instructions) {
+        if (instruction.op != OpKind::conv2d && instruction.op != OpKind::linear) continue;
+        const kernels::PackedConv2d& packed = instruction.params_as<kernels::ConvParams>().packed;
+        if (packed.weight_dtype != DType::int16) continue;
+        ++layers;
+        weights += packed.out_channels * packed.group_inputs() * packed.taps();
+    }
+    if (layers == 0) return;
+    count("layers with int16 weights", layers);
+    count("codes of int16 weights", 2 * weights, "bytes, twice those of int8");
+}
+
 void Report::table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
                    const std::string& title) {
     io::TextTable text(columns);

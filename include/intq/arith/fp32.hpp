@@ -12,7 +12,8 @@ inline namespace INTQ_CORE_ABI {
 inline constexpr auto fp32_constraints =
     join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, embedding_rows<DType::int8, DType::int16>,
               weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
-              weighted_rows<DType::int16, DType::int8, DType::int16, DType::int32>, unlimited_rows<DType::int8>,
+              weighted_rows<DType::int16, DType::int8, DType::int16, DType::int32>,
+              weighted_rows<DType::int16, DType::int16, DType::int16, DType::int32>, unlimited_rows<DType::int8>,
               unlimited_rows<DType::int16>, softmax_rows<DType::int8>, rows_of_type<DType::int16, OpKind::softmax>);
 
 }  // namespace INTQ_CORE_ABI

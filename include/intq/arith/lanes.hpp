@@ -199,6 +199,8 @@ struct scalar_lanes {
     // --- conversions ------------------------------------------------------------------------------------------
     /// Rounded once, to nearest even.
     static constexpr f32 to_f32(i32 a) noexcept { return static_cast<float>(a); }
+    /// The same. @pre |a| <= 2^53
+    static constexpr f32 to_f32(i64 a) noexcept { return static_cast<float>(a); }
     /// @pre a is integral, -2^31 <= a < 2^31
     static constexpr i32 to_i32(f32 a) noexcept { return static_cast<i32>(a); }
     /// The nearest integer, ties to even, saturated to [-2^31, 2^31 - 128], whose end is the largest float below 2^31.
@@ -328,8 +330,9 @@ concept FloatLanes = requires(typename L::f32 a, typename L::f32 b, typename L::
 
 /// Between integers and floats.
 template <class L>
-concept ConversionLanes = requires(typename L::i32 i, typename L::f32 f) {
+concept ConversionLanes = requires(typename L::i32 i, typename L::i64 w, typename L::f32 f) {
     { L::to_f32(i) } -> std::same_as<typename L::f32>;
+    { L::to_f32(w) } -> std::same_as<typename L::f32>;
     { L::to_i32(f) } -> std::same_as<typename L::i32>;
     { L::round_to_i32(f) } -> std::same_as<typename L::i32>;
     { L::round_small_to_i32(f) } -> std::same_as<typename L::i32>;

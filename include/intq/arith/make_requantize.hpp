@@ -67,8 +67,8 @@ constexpr Result<TwoStageParams> make_two_stage(float s_acc, float s_out, DType 
     return params;
 }
 
-/// The largest sum of 64 bits that float_scale takes.
-inline constexpr std::int64_t largest_wide_sum = std::int64_t{1} << 40;
+/// The largest sum of 64 bits that float_scale takes: all of them are numbers of binary64.
+inline constexpr std::int64_t largest_wide_sum = std::int64_t{1} << 53;
 
 namespace detail {
 

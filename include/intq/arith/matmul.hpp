@@ -58,7 +58,7 @@ constexpr Status check_matmul_sum(const PolicyRecord& policy, DType dtype, const
                               : takes_multipliers(policy.requantize)             ? (std::int64_t{1} << 47) - 1
                               : policy.requantize == RequantizeRule::float_scale ? largest_wide_sum
                                                                                  : INT64_MAX;
-    if (sum.largest_magnitude() <= most) return {};
+    if (is_wide ? sum.largest_magnitude() <= most : sum.fits(32)) return {};
     return {StatusCode::accumulator_overflow, op, Field::kernel, sum.largest_magnitude(), most};
 }
 

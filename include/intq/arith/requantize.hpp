@@ -108,7 +108,7 @@ template <class Policy> struct RequantizedCode {
 /// y = clamp(rhe(fmul(float32(acc), scale)) + zero_point)
 ///
 /// Words    0: scale (bits of a float).  Sumin words  0: s_e / s_out (bits of a float)
-/// @pre     |acc| <= 2^40 for a sum of 64 bits
+/// @pre     |acc| <= 2^53 for a sum of 64 bits
 /// Source   ONNX Runtime's requantization; docs/arithmetic.md section 2.1
 struct float_scale : RequantizedCode<float_scale> {
     static constexpr const char* name = "float_scale";
@@ -134,31 +134,13 @@ struct float_scale : RequantizedCode<float_scale> {
 
     template <class L, class Acc>
     static constexpr typename L::i32 scaled(Acc acc, const Channel<L>& channel, const OutputLanes<L>&) noexcept {
-        return L::round_to_i32(L::mul(real_sum<L>(acc), channel.scale));
+        return L::round_to_i32(L::mul(L::to_f32(acc), channel.scale));
     }
     template <class L, class Acc>
     static constexpr typename L::i32 scaled_sumin(Acc acc, typename L::i32 e, const Channel<L>& channel,
                                                   const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
         const auto addend = L::mul(L::to_f32(L::sub(e, out.sumin_zero_point)), sumin.scale);
-        return L::round_to_i32(L::add(L::mul(real_sum<L>(acc), channel.scale), addend));
-    }
-
-    /// float32(acc), rounded once: acc = high·2^16 + low with low in [-2^15, 2^15), and high, low and high·2^16 are
-    /// floats.
-    template <class L> static constexpr typename L::f32 wide_real(typename L::i64 acc) noexcept {
-        const auto high = L::shift_right(L::add(acc, L::set_i64(1 << 15)), L::set_i64(16));
-        const auto low = L::shift_right(L::shift_left(acc, L::set_i64(48)), L::set_i64(48));
-        return L::add(L::mul(L::to_f32(L::narrow(high)), L::set(65536.0f)), L::to_f32(L::narrow(low)));
-    }
-
-private:
-    template <class L> static constexpr typename L::f32 real_sum(typename L::i32 acc) noexcept {
-        return L::to_f32(acc);
-    }
-    template <class L>
-    requires(!std::same_as<typename L::i32, typename L::i64>) static constexpr typename L::f32
-        real_sum(typename L::i64 acc) noexcept {
-        return wide_real<L>(acc);
+        return L::round_to_i32(L::add(L::mul(L::to_f32(acc), channel.scale), addend));
     }
 };
 

@@ -49,7 +49,8 @@ struct PolicyRecord {
     bool mul_ratio_in_float32 = false;  // fixed point: s_x·s_y / s_out of mul; other ratios are in double
     int accumulator_bits_int8 = 32;
     int accumulator_bits_int16 = 32;
-    /// Whether an int16 layer of int16 output whose proven sum leaves 32 bits is summed in 64, by the same formula.
+    /// Whether an int16 layer of int8 weights and int16 output whose proven sum leaves 32 bits is summed in 64, by the
+    /// same formula, and one of int16 weights always: see for_weights().
     bool widens_int16 = false;
     int pre_cap = 0;
     ShiftRounding post_gemm = ShiftRounding::half_up;
@@ -70,6 +71,16 @@ struct PolicyRecord {
 
     INTQ_ALWAYS_INLINE constexpr int accumulator_bits(DType input) const noexcept {
         return input == DType::int16 ? accumulator_bits_int16 : accumulator_bits_int8;
+    }
+    /// The record of layers with weights of a type. Where the target widens int16 layers, those of int16 weights have
+    /// sums and bias codes of 64 bits: two products can leave 32.
+    INTQ_ALWAYS_INLINE constexpr PolicyRecord for_weights(DType weight) const noexcept {
+        PolicyRecord record = *this;
+        if (!widens_int16 || weight != DType::int16) return record;
+        record.accumulator_bits_int16 = 64;
+        record.bias = BiasRule::int64;
+        record.headroom = 46;
+        return record;
     }
     /// The rule that requantizes the sums of an operator.
     INTQ_ALWAYS_INLINE constexpr RequantizeRule rule_of(OpKind op) const noexcept {
@@ -126,9 +137,10 @@ concept Target = requires {
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// Accumulator type of a policy for one input type.
-template <class TargetType, DType Input>
-using Accumulator = std::conditional_t<TargetType::policy.accumulator_bits(Input) == 64, std::int64_t, std::int32_t>;
+/// Accumulator type of a policy for one type of input and of weights.
+template <class TargetType, DType Input, DType Weight = DType::int8>
+using Accumulator = std::conditional_t<TargetType::policy.for_weights(Weight).accumulator_bits(Input) == 64,
+                                       std::int64_t, std::int32_t>;
 
 namespace detail {
 

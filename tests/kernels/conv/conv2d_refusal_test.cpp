@@ -95,6 +95,8 @@ std::vector<Refusal> refusals() {
          [](Valid& v) { v.spec.input_dtype = DType::int16; }},
         {"int16 weights on bayes", bayes, S::unsupported, Field::weight, code_of(DType::int16), 0,
          [](Valid& v) { v.spec.weight_dtype = DType::int16, v.spec.weight_codes = v.wide_weights; }},
+        {"int8 activations by int16 weights on fp32", fp32, S::unsupported, Field::weight, code_of(DType::int16), 0,
+         [](Valid& v) { v.spec.weight_dtype = DType::int16, v.spec.weight_codes = v.wide_weights; }},
         {"int8 to int16 on fp32", fp32, S::unsupported, Field::output, code_of(DType::int16), 0,
          [](Valid& v) { v.spec.output_dtype = DType::int16; }},
         // scales, zero points, ranges

@@ -353,7 +353,9 @@ TEST_CASE("The longest sums of a product of two operands are the page's, and one
         CHECK(longest[std::string(target) + ", int8"] == 131071);
     for (const char* target : {"fp32", "tflite", "tflite_single_rounding", "litert"})
         CHECK(longest[std::string(target) + ", int8, two"] == 33025);
-    CHECK(longest["fp32, int16"] == 1024);
+    CHECK(longest["fp32, int16"] == 1 << 23);
+    CHECK(longest["fp32, int16, one"] == 4194368);
+    CHECK(longest["fp32, int16, two"] == 2097216);
     CHECK(longest["tflite, int16"] == 131071);
     CHECK(longest["meta, int16"] == 1 << 30);
     CHECK(counts.other_than_oracle == 0);

@@ -182,6 +182,19 @@ template <class T> std::vector<T> singles() {
     a.insert(a.end(), more.begin(), more.end());
     return a;
 }
+/// At most 2^53 in magnitude, with every tie of float32 beside its neighbours.
+std::vector<std::int64_t> wide_sums() {
+    std::vector<std::int64_t> sums;
+    for (const std::int64_t x : singles<std::int64_t>())
+        for (int shift = 10; shift < 64; shift += 9) sums.push_back(x >> shift);
+    for (int power = 24; power <= 52; ++power)
+        for (const std::int64_t odd : {0, 1, 2, 3})  // of the last bit of a float32 and the one below
+            for (const std::int64_t beside : {-1, 0, 1})
+                for (const std::int64_t sign : {-1, 1})
+                    sums.push_back(sign * ((std::int64_t{1} << power) + (odd << (power - 24)) + beside));
+    for (const std::int64_t sign : {-1, 1}) sums.push_back(sign * (std::int64_t{1} << 53));
+    return sums;
+}
 void byte_pairs(std::vector<std::int32_t>& a, std::vector<std::int32_t>& b) {
     for (std::int32_t x = INT8_MIN; x <= INT8_MAX; ++x)
         for (std::int32_t y = INT8_MIN; y <= INT8_MAX; ++y) {
@@ -516,6 +529,8 @@ template <class L> void int64_conforms() {
         "mul i64", [](auto l, auto x, auto y) { return l.mul(x, y); }, a, b);
     conforms<L, std::int32_t>(
         "narrow", [](auto l, auto x) { return l.narrow(x); }, singles<std::int64_t>());
+    conforms<L, float>(
+        "to_f32 i64", [](auto l, auto x) { return l.to_f32(x); }, wide_sums());
     a.clear();
     for (const std::int64_t x : singles<std::int64_t>())
         for (std::int64_t shift = 0; shift < 64; ++shift) {

@@ -99,7 +99,7 @@ constexpr bool has_row(const arith::PolicyRecord& policy, OpKind op, DType input
 /// The two rows of a combination of types, GEMM and depthwise; none where the target's constraint table has no such
 /// operator. An int32 output is the accumulator itself; it takes an add where the operand is part of that.
 template <class TargetType, class Backend, class X, class Weight, class Y, class Sumin,
-          class Acc = arith::Accumulator<TargetType, dtype_of<X>>>
+          class Acc = arith::Accumulator<TargetType, dtype_of<X>, dtype_of<Weight>>>
 constexpr auto conv_pair() noexcept {
     constexpr bool keeps = std::is_same_v<Y, std::int32_t>, adds = !std::is_same_v<Sumin, no_sumin>;
     constexpr bool is_accepted =
@@ -115,7 +115,7 @@ constexpr auto conv_pair() noexcept {
     }
 }
 
-/// The same for sums of 64 bits, where a target widens int16 layers.
+/// The same for sums of 64 bits, where a target widens int16 layers of int8 weights.
 template <class TargetType, class Backend, class X, class Y, class Sumin> constexpr auto wide_conv_pair() noexcept {
     constexpr bool widens =
         TargetType::policy.widens_int16 && std::is_same_v<X, std::int16_t> && std::is_same_v<Y, std::int16_t>;

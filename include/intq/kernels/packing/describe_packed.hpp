@@ -114,7 +114,8 @@ inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits)
 
 /// Whether a target sums a layer in 64 bits where 32 are too few.
 constexpr bool may_widen(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
-    return policy.widens_int16 && spec.input_dtype == DType::int16 && spec.output_dtype == DType::int16;
+    return policy.widens_int16 && spec.input_dtype == DType::int16 && spec.weight_dtype == DType::int8 &&
+           spec.output_dtype == DType::int16;
 }
 
 /// The width of a layer's sums: the target's, 64 bits where the layer is widened, or 32 bits where the tflite family
@@ -122,7 +123,7 @@ constexpr bool may_widen(const arith::PolicyRecord& policy, const Conv2dSpec& sp
 constexpr int accumulator_bits(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
     const bool is_narrow = spec.bias_codes_int32 != nullptr && arith::takes_multipliers(policy.rule_of(spec.op));
     if (spec.wide_sum) return 64;
-    return is_narrow ? 32 : policy.accumulator_bits(spec.input_dtype);
+    return is_narrow ? 32 : policy.for_weights(spec.weight_dtype).accumulator_bits(spec.input_dtype);
 }
 
 /// Whether a tile of unsigned bytes can read codes that are never negative as they are. A tap's last group must end
@@ -265,6 +266,21 @@ template <class Rule> bool sums_are_short(const PackedConv2d& packed) noexcept {
     return true;
 }
 
+/// A bound of the magnitude of float_scale's sums, whatever codes, weights and bias codes a packed layer has. It is not
+/// below 2^40, for which the flags of earlier program files were computed.
+inline double sum_bound(const PackedConv2d& packed) noexcept {
+    if (packed.accumulator_bits == 32) return 0x1p31;
+    double bias = 0.0;
+    for (index_t at = 0; at < packed.padded_outputs(); ++at) {
+        const auto code = static_cast<double>(bias_at(packed, at));
+        bias = bias > code ? bias : code;
+        bias = bias > -code ? bias : -code;
+    }
+    const double product = packed.weight_dtype == DType::int16 ? 0x1p30 : 0x1p22;
+    const double sum = product * static_cast<double>(packed.taps() * packed.group_inputs()) + bias;
+    return sum > 0x1p40 ? sum : 0x1p40;
+}
+
 /// Whether the requantization stays in the range of a shorter form: floats below 2^30 in magnitude, whatever the sum
 /// and the operand; or the sums of a layer of whole windows, whose kernel rounds twice in 32 bits, or sums int16
 /// activations in 32 bits and takes their high product.
@@ -278,7 +294,7 @@ inline bool is_scaled_small(const PackedConv2d& packed) noexcept {
     if (packed.requantize == arith::RequantizeRule::double_rounding && !keeps && has_windows)
         return sums_are_short<Double>(packed);
     if (packed.requantize != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;
-    const double largest = packed.accumulator_bits == 64 ? static_cast<double>(arith::largest_wide_sum) : 0x1p31;
+    const double largest = sum_bound(packed);
     const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
     for (index_t at = 0; at < packed.padded_outputs(); ++at) {
         const double sumin = packed.has_sumin ? 0x1p17 * scale(packed.sumin_words[at]) : 0.0;

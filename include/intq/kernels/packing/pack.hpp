@@ -165,8 +165,9 @@ inline Result<std::int64_t> bias_of(const arith::PolicyRecord& policy, const Con
         return code;
     }
     if (spec.bias == nullptr) return std::int64_t{0};
-    const Result<std::int64_t> code = arith::quantize_bias(policy, static_cast<double>(spec.bias[channel]),
-                                                           spec.input.scale(), spec.weight.scale(channel));
+    const Result<std::int64_t> code =
+        arith::quantize_bias(policy.for_weights(spec.weight_dtype), static_cast<double>(spec.bias[channel]),
+                             spec.input.scale(), spec.weight.scale(channel));
     return code ? code : with_channel(code.status(), spec.op, channel);
 }
 

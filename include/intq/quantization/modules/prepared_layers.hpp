@@ -295,7 +295,7 @@ INTQ_INLINE OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, 
         operand = {sumin->scale(), sumin->zero_points.empty() ? 0 : sumin->zero_points[0], sumin->quant_min,
                    sumin->quant_max};
     // The accumulator as output must fit 32 bits, even if the sum has 64.
-    arith::PolicyRecord policy = target;
+    arith::PolicyRecord policy = target.for_weights(weight.dtype);
     if (hands_out) policy.headroom = (std::min)(policy.headroom, 30);
     const std::size_t channels = bias.defined() ? static_cast<std::size_t>(bias.size()) : weight.scales.size();
     for (std::size_t c = 0; c < channels; ++c) {

@@ -199,7 +199,8 @@ INTQ_INLINE std::string ways_out(const kernels::Conv2dSpec& spec, const arith::P
     if (spec.output_dtype == DType::int32)
         ways += "a quantizer of the output, so that the accumulator is not handed out, ";
     if (spec.input_dtype == DType::int16) ways += "int8 activations, ";
-    if (spec.output_dtype != DType::int32 && target.accumulator_bits(spec.input_dtype) < 64)
+    if (spec.output_dtype != DType::int32 &&
+        target.for_weights(spec.weight_dtype).accumulator_bits(spec.input_dtype) < 64)
         ways += "a target with 64-bit accumulators (meta), ";
     return "; ways out: " + ways + (ways.empty() ? "" : "or ") + "a larger weight scale";
 }

@@ -334,6 +334,10 @@ struct neon_lanes {
 
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {vcvtq_f32_s32(a.v)}; }
+    /// By way of binary64, which holds |a| <= 2^53 exactly.
+    static INTQ_ALWAYS_INLINE f32 to_f32(i64 a) noexcept {
+        return {vcvt_high_f32_f64(vcvt_f32_f64(vcvtq_f64_s64(a.low)), vcvtq_f64_s64(a.high))};
+    }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {vcvtq_s32_f32(a.v)}; }
     /// Conversion saturates below by itself.
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {

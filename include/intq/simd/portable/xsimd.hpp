@@ -230,6 +230,14 @@ template <class Arch> struct xsimd_lanes {
 
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return ::xsimd::to_float(a); }
+    /// Lane by lane: few architectures have such an instruction.
+    static INTQ_ALWAYS_INLINE f32 to_f32(i64 a) noexcept {
+        Memory<std::int64_t> sums;
+        Memory<float> reals;
+        store_i64(sums.lane, a);
+        for (int i = 0; i < lane_count; ++i) reals.lane[i] = static_cast<float>(sums.lane[i]);
+        return f32::load_aligned(reals.lane);
+    }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return ::xsimd::to_int(a); }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
         return to_i32(round_half_even((min)((max)(a, set(-2147483648.0f)), set(2147483520.0f))));

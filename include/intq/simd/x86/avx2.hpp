@@ -400,6 +400,10 @@ struct avx2_lanes {
 
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm256_cvtepi32_ps(a.v)}; }
+    static INTQ_ALWAYS_INLINE f32 to_f32(i64 a) noexcept {
+        const __m128 even = _mm256_cvtpd_ps(exact_double(a.even)), odd = _mm256_cvtpd_ps(exact_double(a.odd));
+        return {_mm256_set_m128(_mm_unpackhi_ps(even, odd), _mm_unpacklo_ps(even, odd))};
+    }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm256_cvttps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
         // Numbers that are too small become -2^31 by themselves.
@@ -488,6 +492,14 @@ private:
     static INTQ_ALWAYS_INLINE void add_half(double* sums, __m256d a, __m256d b, __m256d c, __m256d d) noexcept {
         const __m256d four = _mm256_add_pd(_mm256_add_pd(a, b), _mm256_add_pd(c, d));
         _mm256_storeu_pd(sums, _mm256_add_pd(_mm256_loadu_pd(sums), four));
+    }
+    /// double(a), exactly, for |a| <= 2^53. The halves of a are the low bits of two doubles:
+    /// (2^84 + 2^63 + 2^32·high - (2^84 + 2^63 + 2^52)) + (2^52 + low), whose difference and sum are exact.
+    static INTQ_ALWAYS_INLINE __m256d exact_double(__m256i a) noexcept {
+        const __m256i low = _mm256_blend_epi32(a, _mm256_set1_epi64x(0x4330000000000000), odd_lanes);
+        const __m256i high = _mm256_xor_si256(_mm256_srli_epi64(a, 32), _mm256_set1_epi64x(0x4530000080000000));
+        const __m256d rest = _mm256_sub_pd(_mm256_castsi256_pd(high), _mm256_set1_pd(0x1.00000801p84));
+        return _mm256_add_pd(rest, _mm256_castsi256_pd(low));
     }
     /// {0 1 2 3}, {4 5 6 7} -> {0 2 4 6}, {1 3 5 7}, and back.
     static INTQ_ALWAYS_INLINE i64 deinterleave(__m256i low, __m256i high) noexcept {

@@ -440,6 +440,12 @@ struct avx512_lanes {
 
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm512_cvt_roundepi32_ps(a.v, nearest)}; }
+    static INTQ_ALWAYS_INLINE f32 to_f32(i64 a) noexcept {
+        const __m512 even = _mm512_castps256_ps512(_mm512_cvt_roundepi64_ps(a.even, nearest));
+        const __m512 odd = _mm512_castps256_ps512(_mm512_cvt_roundepi64_ps(a.odd, nearest));
+        const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        return {_mm512_permutex2var_ps(even, order, odd)};
+    }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm512_cvttps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
         // Numbers that are too small become -2^31 by themselves.

@@ -296,6 +296,9 @@ struct sse41_lanes {
 
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm_cvtepi32_ps(a.v)}; }
+    static INTQ_ALWAYS_INLINE f32 to_f32(i64 a) noexcept {
+        return {_mm_unpacklo_ps(_mm_cvtpd_ps(exact_double(a.even)), _mm_cvtpd_ps(exact_double(a.odd)))};
+    }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm_cvttps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
         // Numbers that are too small become -2^31 by themselves.
@@ -338,6 +341,14 @@ struct sse41_lanes {
 private:
     static constexpr int odd_lanes = 0xcc;  // of words
 
+    /// double(a), exactly, for |a| <= 2^53. The halves of a are the low bits of two doubles:
+    /// (2^84 + 2^63 + 2^32·high - (2^84 + 2^63 + 2^52)) + (2^52 + low), whose difference and sum are exact.
+    static INTQ_ALWAYS_INLINE __m128d exact_double(__m128i a) noexcept {
+        const __m128i low = _mm_blend_epi16(a, _mm_set1_epi64x(0x4330000000000000), odd_lanes);
+        const __m128i high = _mm_xor_si128(_mm_srli_epi64(a, 32), _mm_set1_epi64x(0x4530000080000000));
+        const __m128d rest = _mm_sub_pd(_mm_castsi128_pd(high), _mm_set1_pd(0x1.00000801p84));
+        return _mm_add_pd(rest, _mm_castsi128_pd(low));
+    }
     /// {0 1}, {2 3} -> {0 2}, {1 3}, and back.
     static INTQ_ALWAYS_INLINE i64 transpose(__m128i low, __m128i high) noexcept {
         return {_mm_unpacklo_epi64(low, high), _mm_unpackhi_epi64(low, high)};

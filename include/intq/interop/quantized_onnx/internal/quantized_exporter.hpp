@@ -165,9 +165,10 @@ INTQ_INLINE std::vector<std::int32_t> bias_codes_of(const QuantizedGraph& quanti
     const auto values = step.bias.flat<float>();
     const float s_in = quantized.input(node, 0).qparams.scale();
     const std::vector<float>& scales = step.weight_qparams.scales;
+    const arith::PolicyRecord policy = quantized.target.for_weights(step.weight_qparams.dtype);
     std::vector<std::int32_t> codes;
     for (std::size_t c = 0; c < values.size(); ++c) {
-        const Result<std::int64_t> code = arith::quantize_bias(quantized.target, static_cast<double>(values[c]), s_in,
+        const Result<std::int64_t> code = arith::quantize_bias(policy, static_cast<double>(values[c]), s_in,
                                                                scales[step.weight_qparams.is_per_channel() ? c : 0]);
         throw_if_failed(code.status(), describe_step(node));
         if (code.value() < (std::numeric_limits<std::int32_t>::min)() ||
