@@ -200,7 +200,9 @@ private:
             e = operand;
         }
         const auto sum = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return Sum::load(sums + v * L::width()); };
-        if constexpr (in_order)
+        if constexpr (in_order && Vectors == 2 && EpilogueType::has_quads)
+            epilogue.template store_channels<Vectors>(sum, parameters, e, y, channels);
+        else if constexpr (in_order)
             simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 const index_t at_lane = v * L::width(), rest = channels - at_lane;
                 epilogue.store(sum(v), parameters[v], e + (adds ? at_lane : 0), y + at_lane,

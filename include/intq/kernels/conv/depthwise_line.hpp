@@ -148,6 +148,9 @@ private:
                                         Acc* sums) noexcept {
         constexpr int in_flight = (Kernel - 1) / Stride + 1, groups = (Kernel + depth - 1) / depth;
         constexpr bool keeps = Kernel * groups * Vectors <= Tile::kept_weights;
+        // Pixels in flight take turns in the same registers, where the tile wants that, in a small window.
+        constexpr bool unrolls = Kernel == 3 && Places::pixels == 1 && requires { requires Tile::unrolls_pixels; };
+        using Column = typename Tile::template Column<Vectors>;
         typename Tile::template Weights<Vectors> kept[array_size(keeps ? Kernel * groups : 1)];
         if constexpr (keeps) {
             INTQ_UNROLL
@@ -160,56 +163,76 @@ private:
         const std::int32_t zero_point = block.zero_point;
         const Weight* const weights = block.weights;
         const Acc* const bias = block.bias;
-        typename Tile::template Column<Vectors> padding;
+        Column padding;
         padding.fill(zero_point);
 
+        const auto load = [&](auto g, index_t x, bool are_inside, Column& column) INTQ_ALWAYS_INLINE_LAMBDA {
+            constexpr int count_rows = Kernel - g * depth < depth ? Kernel - g * depth : depth;
+            decltype(places.at(0, x)) from[array_size(count_rows)];
+            INTQ_UNROLL
+            for (int r = 0; r < count_rows; ++r)
+                from[r] = are_inside ? places.inside(g * depth + r, x) : places.at(g * depth + r, x);
+            column.template load<count_rows>(from, channels);
+        };
         // Column `kx` of the oldest pixel is column kx - Stride of the next one, and so on.
-        const auto add_column = [&](index_t x, int last_kx) INTQ_ALWAYS_INLINE_LAMBDA {
-            simd::unroll<groups>([&](auto g) INTQ_ALWAYS_INLINE_LAMBDA {
-                constexpr int count_rows = Kernel - g * depth < depth ? Kernel - g * depth : depth;
-                typename Tile::template Column<Vectors> column;
-                const bool are_inside = places.are_inside(x);
-                if (Places::pixels == 1 && !are_inside) {
-                    column = padding;
+        const auto add = [&](auto g, const Column& column, int last_kx, auto oldest) INTQ_ALWAYS_INLINE_LAMBDA {
+            simd::unroll<in_flight>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA {
+                auto& sums_of_pixel = pixel[(p + oldest) % in_flight];
+                const int kx = last_kx - p * Stride;
+                if (kx < 0) return;
+                if (kx == 0 && g == 0) sums_of_pixel.start(bias);
+                if constexpr (keeps) {
+                    sums_of_pixel.add(column, kept[kx * groups + g]);
                 } else {
-                    decltype(places.at(0, x)) from[array_size(count_rows)];
-                    INTQ_UNROLL
-                    for (int r = 0; r < count_rows; ++r)
-                        from[r] = are_inside ? places.inside(g * depth + r, x) : places.at(g * depth + r, x);
-                    column.template load<count_rows>(from, channels);
-                }
-                INTQ_UNROLL
-                for (int p = 0; p < in_flight; ++p) {
-                    const int kx = last_kx - p * Stride;
-                    if (kx < 0) continue;
-                    if (kx == 0 && g == 0) pixel[p].start(bias);
-                    if constexpr (keeps) {
-                        pixel[p].add(column, kept[kx * groups + g]);
-                    } else {
-                        typename Tile::template Weights<Vectors> of_column;
-                        of_column.load(weights + (kx * groups + g) * group_size<Vectors>);
-                        pixel[p].add(column, of_column);
-                    }
+                    typename Tile::template Weights<Vectors> of_column;
+                    of_column.load(weights + (kx * groups + g) * group_size<Vectors>);
+                    sums_of_pixel.add(column, of_column);
                 }
             });
+        };
+        const auto add_column = [&](index_t x, int last_kx, auto oldest) INTQ_ALWAYS_INLINE_LAMBDA {
+            const bool are_inside = places.are_inside(x);
+            if constexpr (unrolls) {
+                Column columns[array_size(groups)];
+                if (are_inside)
+                    simd::unroll<groups>([&](auto g) INTQ_ALWAYS_INLINE_LAMBDA { load(g, x, true, columns[g]); });
+                else
+                    simd::unroll<groups>([&](auto g) INTQ_ALWAYS_INLINE_LAMBDA { columns[g] = padding; });
+                simd::unroll<groups>([&](auto g) INTQ_ALWAYS_INLINE_LAMBDA { add(g, columns[g], last_kx, oldest); });
+            } else {
+                simd::unroll<groups>([&](auto g) INTQ_ALWAYS_INLINE_LAMBDA {
+                    Column column;
+                    if (Places::pixels == 1 && !are_inside)
+                        column = padding;
+                    else
+                        load(g, x, are_inside, column);
+                    add(g, column, last_kx, oldest);
+                });
+            }
         };
         // Columns that the first pixel shares with none. In a large window they are not worth separate code: they are
         // then also added to pixels that are discarded.
         constexpr int shared = Kernel - Stride, unwanted = Kernel > 3 ? in_flight - 1 : 0;
+        constexpr std::integral_constant<int, 0> first;
         INTQ_UNROLL
         for (int p = 0; p < unwanted; ++p) pixel[p].start(bias);
         index_t x = (pixels.first - unwanted) * Stride - left + shared;
         if constexpr (unwanted == 0) {
             INTQ_UNROLL
-            for (int kx = 0; kx < shared; ++kx) add_column(x - shared + kx, kx);
+            for (int kx = 0; kx < shared; ++kx) add_column(x - shared + kx, kx, first);
         }
-        for (index_t i = -unwanted; i < count; ++i, x += Stride) {
-            INTQ_UNROLL
-            for (int step = 0; step < Stride; ++step) add_column(x + step, shared + step);
-            if (i >= 0) store<Vectors>(pixel[0], sums + i * Vectors * L::width());
-            // By constant places: a loop, even unrolled, leaves the sums in memory (clang 19).
-            simd::unroll<in_flight - 1>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA { pixel[p] = pixel[p + 1]; });
-        }
+        index_t i = -unwanted;
+        while (i < count)
+            simd::unroll<unrolls ? in_flight : 1>([&](auto oldest) INTQ_ALWAYS_INLINE_LAMBDA {
+                if (oldest > 0 && i >= count) return;
+                INTQ_UNROLL
+                for (int step = 0; step < Stride; ++step) add_column(x + step, shared + step, oldest);
+                if (i >= 0) store<Vectors>(pixel[oldest], sums + i * Vectors * L::width());
+                // By constant places: a loop, even unrolled, leaves the sums in memory (clang 19).
+                if constexpr (!unrolls)
+                    simd::unroll<in_flight - 1>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA { pixel[p] = pixel[p + 1]; });
+                ++i, x += Stride;
+            });
     }
 
     /// A 3×3 window that moves by two, where a group holds four rows. Two pixels take three groups in place of four:

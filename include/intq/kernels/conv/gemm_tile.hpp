@@ -28,6 +28,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     using Tile = TileType;
     using L = simd::lanes<Backend>;
     using Accumulator = Acc;
+    using TapLoop = simd::TapLoopOf<Tile>;
     using Activation = typename Tile::activation;
     using Weight = typename Tile::weight;
     using Source = detail::RowSource<Activation, detail::stages_input<Backend>>;
@@ -183,9 +184,9 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         typename Tile::template Registers<Rows, Vectors> registers;
         alignas(buffer_alignment) Acc padded[Vectors * L::width()];
         const Acc* const first = panel.is_padded() ? first_sums(panel, padded) : panel.bias;
-        if constexpr (has_loop<Rows, Vectors>)
+        if constexpr (TapLoop::template exists<Rows, Vectors>)
             if (panel.whole >= panel.depth) {
-                auto walk = walk_of<Rows>(Taps(panel), first);
+                auto walk = walk_of(Taps(panel), first);
                 INTQ_UNROLL
                 for (int r = 0; r < Rows; ++r) walk.rows[r] = start[r];
                 registers.sum_taps(walk);
@@ -256,27 +257,29 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         Taps taps;
         alignas(buffer_alignment) Acc padded[Tile::vectors * L::width()];
         const Acc* bias;
+        [[no_unique_address]] typename TapLoop::Walk walk;  // without its rows
 
         explicit SpacedRows(const Panel& panel) noexcept
             : x(panel.source.spaced_start() + panel.in_channel),
               step(panel.source.spaced_step()),
               taps(panel),
-              bias(panel.is_padded() ? first_sums(panel, padded) : panel.bias) {}
+              bias(panel.is_padded() ? first_sums(panel, padded) : panel.bias) {
+            if constexpr (TapLoop::groups_together > 1) walk = walk_of(taps, bias);
+        }
     };
 
     /// Sums of the first `Rows` of them in registers, and then finish(registers). Nothing is looked up.
     ///
     /// @param asking  made of the panel's `next`
     template <int Rows, int Vectors, class Finish>
-    static INTQ_ALWAYS_INLINE void compute_spaced(const SpacedRows& spaced, Asking<Vectors>& asking,
+    static INTQ_ALWAYS_INLINE void compute_spaced(SpacedRows& spaced, Asking<Vectors>& asking,
                                                   Finish&& finish) noexcept {
         typename Tile::template Registers<Rows, Vectors> registers;
         const Activation* first = spaced.x;
-        if constexpr (has_loop<Rows, Vectors>) {
-            auto walk = walk_of<Rows>(spaced.taps, spaced.bias);
+        if constexpr (TapLoop::template exists<Rows, Vectors>) {
             INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) walk.rows[r] = first + r * spaced.step;
-            registers.sum_taps(walk);
+            for (int r = 0; r < Rows; ++r) spaced.walk.rows[r] = first + r * spaced.step;
+            registers.sum_taps(spaced.walk);
             return finish(registers);
         }
         registers.start(spaced.bias);
@@ -296,23 +299,12 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
 private:
     /// Weights that a step reads.
     template <int Vectors> static constexpr index_t step_weights = Vectors* L::width() * Tile::depth* Tile::planes;
-    static constexpr int groups_together = [] {
-        if constexpr (requires { Tile::groups_together; }) return Tile::groups_together;
-        return 1;
-    }();
-    /// Whether the backend has the loop over all taps of such a tile.
-    template <int Rows, int Vectors>
-    static constexpr bool has_loop = [] {
-        if constexpr (groups_together > 1) return Tile::template Registers<Rows, Vectors>::has_loop;
-        return false;
-    }();
-
     /// The walk of that loop, without its rows.
-    template <int Rows> static INTQ_ALWAYS_INLINE simd::TapWalk<Rows> walk_of(const Taps& taps, const Acc* first) {
-        constexpr index_t together = Tile::groups_together * Tile::depth;
+    static INTQ_ALWAYS_INLINE typename TapLoop::Walk walk_of(const Taps& taps, const Acc* first) noexcept {
+        constexpr index_t together = TapLoop::groups_together * Tile::depth;
         constexpr index_t weight{sizeof(Weight)}, element{sizeof(Activation)};
         const index_t weights = taps.whole / Tile::depth * step_weights<Tile::vectors>;
-        simd::TapWalk<Rows> walk;
+        typename TapLoop::Walk walk;
         walk.first = first, walk.weights = taps.weights;
         walk.taps = taps.count, walk.row_taps = taps.row_taps;
         walk.registers = taps.whole / together, walk.groups = taps.whole % together / Tile::depth;
@@ -332,7 +324,7 @@ private:
         constexpr index_t step = step_weights<Vectors>;
         const Weight* w = taps.weights;
         index_t k = 0;
-        if constexpr (constexpr index_t together = groups_together; together > 1)
+        if constexpr (constexpr index_t together = TapLoop::groups_together; together > 1)
             for (; k + together * Tile::depth <= taps.whole; k += together * Tile::depth, w += together * step)
                 registers.steps(x, k, w);
         for (; k < taps.whole; k += Tile::depth, w += step) {

@@ -89,6 +89,7 @@ struct NeonByteRows {
     static constexpr int vectors = 4;
     static constexpr index_t run = 4;
     static constexpr int kept_weights = 12;
+    static constexpr bool unrolls_pixels = true;
 
     static INTQ_ALWAYS_INLINE std::int32_t zero_point(std::int32_t code) noexcept {
         return static_cast<std::int32_t>((static_cast<std::uint32_t>(code) & 0xffu) * 0x01010101u);

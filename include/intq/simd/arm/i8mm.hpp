@@ -31,10 +31,10 @@ namespace detail {
 #    define INTQ_DETAIL_START_(a, b, w) \
         "zip1 v" #a ".2d, v" #w ".2d, v" #w ".2d\n zip2 v" #b ".2d, v" #w ".2d, v" #w ".2d\n"
 #    define INTQ_DETAIL_COPY_(to, from) "mov v" #    to ".16b, v" #    from ".16b\n"
-#    define INTQ_DETAIL_COPIES_(a, b, c, d, e, f)                                                          \
-        INTQ_DETAIL_COPY_(a, 8)                                                                            \
-        INTQ_DETAIL_COPY_(b, 9) INTQ_DETAIL_COPY_(c, 10) INTQ_DETAIL_COPY_(d, 11) INTQ_DETAIL_COPY_(e, 12) \
-            INTQ_DETAIL_COPY_(f, 13)
+#    define INTQ_DETAIL_COPIES_(a, b, c, d, e, f) \
+        INTQ_DETAIL_COPY_(a, 8)                   \
+        INTQ_DETAIL_COPY_(b, 9)                   \
+        INTQ_DETAIL_COPY_(c, 10) INTQ_DETAIL_COPY_(d, 11) INTQ_DETAIL_COPY_(e, 12) INTQ_DETAIL_COPY_(f, 13)
 #    define INTQ_DETAIL_ROW_(zip, a, b, c, d, e, f)                                                                  \
         zip " v0.2d, v" #a ".2d, v" #b ".2d\n" zip " v1.2d, v" #c ".2d, v" #d ".2d\n" zip " v2.2d, v" #e ".2d, v" #f \
             ".2d\n stp q0, q1, [x11], #32\n str q2, [x11], #16\n"

@@ -26,6 +26,7 @@ template <class X, class Weight> struct NeonDepthwiseTile {
     static constexpr int vectors = 2;
     static constexpr index_t depth = 1, columns = 8, run = 4;
     static constexpr int kept_weights = 18;
+    static constexpr bool unrolls_pixels = true;
 
     template <int Vectors> struct Column {
         template <int Count> INTQ_ALWAYS_INLINE void load(const X* const* rows, index_t channels) noexcept {

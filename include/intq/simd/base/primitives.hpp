@@ -184,6 +184,8 @@ template <class Backend, class X, class Weight, class Acc> struct Tile;
 ///     static constexpr index_t columns, depth, run;             // equal to the tag's packing
 ///     static constexpr int vectors;                             // of a whole block; Vectors is this or 1
 ///     static constexpr int kept_weights;                        // vectors of weights that registers hold all along
+///     static constexpr bool unrolls_pixels;                     // optional: code for each pixel in flight of a 3×3
+///                                                               // window, where moving sums costs more
 ///     template <int Vectors> struct Column {
 ///         template <int Count> void load(const element* const* rows, index_t channels);
 ///                                                               // Count <= depth rows; only `channels` are readable

@@ -21,7 +21,8 @@ template <class T> struct PixelPair { const T *low, *high; };
 /// @tparam Dot   as GroupTile takes it
 /// @tparam Rows  has element, vectors, run, kept_weights,
 ///               interleave<Vectors, Count>(rows, channels, Vector* groups), and zero_point(code), a group of it;
-///               with takes_pairs also interleave of PixelPair rows, each with `channels` channels
+///               with takes_pairs also interleave of PixelPair rows, each with `channels` channels; unrolls_pixels
+///               as of a DepthwiseTile
 template <class Dot, class Rows> struct GroupDepthwiseTile {
     using element = typename Rows::element;
     using weight = typename Dot::weight;
@@ -33,6 +34,7 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
     static constexpr index_t run = Rows::run;
     static constexpr int kept_weights = Rows::kept_weights;
     static constexpr bool takes_pairs = requires { Rows::takes_pairs; };
+    static constexpr bool unrolls_pixels = requires { Rows::unrolls_pixels; };
 
     template <int Vectors> struct Column {
         /// @param rows  pointers, or pairs of them where the rows take pairs

@@ -47,6 +47,7 @@ template <class Dot> struct LaneTile {
     static constexpr int max_rows(int panel_vectors) noexcept { return Dot::max_rows(panel_vectors); }
     /// Groups that Registers::steps() adds.
     static constexpr int groups_together = Dot::groups;
+    static constexpr int loop_rows = Dot::loop_rows;
 
     template <int Rows, int Vectors> struct Registers {
         using Vector = decltype(L::i32::v);
@@ -94,6 +95,20 @@ template <class Dot> struct LaneTile {
 
         Vector acc[array_size(Rows)][array_size(Vectors)];
     };
+};
+
+/// What of this any tile has: how many groups it adds together, and whether it has the loop over the taps of a shape.
+template <class Tile> struct TapLoopOf {
+    static constexpr int groups_together = 1;
+    struct Walk {};
+    template <int Rows, int Vectors> static constexpr bool exists = false;
+};
+template <class Tile>
+requires requires { Tile::loop_rows; }
+struct TapLoopOf<Tile> {
+    static constexpr int groups_together = Tile::groups_together;
+    using Walk = TapWalk<Tile::loop_rows>;
+    template <int Rows, int Vectors> static constexpr bool exists = Tile::template Registers<Rows, Vectors>::has_loop;
 };
 
 }  // namespace INTQ_ABI
