@@ -101,7 +101,7 @@ private:
         const index_t column = packed.column_size(), c = panel * columns;
         const index_t channel = staged.group * packed.group_stride + c, outputs = packed.group_outputs() - c;
         constexpr index_t width = Vectors * L::width();
-        alignas(buffer_alignment) std::int32_t sums[rows * width];
+        alignas(buffer_alignment) std::int32_t sums[array_size(rows * width)];
         simd::MatrixSums tile{};
         tile.w = static_cast<const std::int8_t*>(packed.weights) + staged.group * packed.group_weights() + c * column;
         tile.groups = column / simd::matrix_depth;

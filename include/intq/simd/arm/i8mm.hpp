@@ -95,7 +95,7 @@ private:
 
     template <int Pairs, int Vectors> static INTQ_ALWAYS_INLINE void add_part(const MatrixSums& tile) noexcept {
         constexpr int columns = 2 * Vectors;  // in pairs
-        int32x4_t acc[Pairs][columns];
+        int32x4_t acc[array_size(Pairs)][array_size(columns)];
         INTQ_UNROLL
         for (int c = 0; c < columns; ++c) {
             const int32x2_t bias = vld1_s32(tile.bias + 2 * c);
@@ -104,7 +104,7 @@ private:
         }
         const std::int8_t *x = tile.x, *w = tile.w;
         for (std::int64_t g = 0; g < tile.groups; ++g, x += 64, w += 16 * columns) {
-            int8x16_t rows[Pairs];
+            int8x16_t rows[array_size(Pairs)];
             INTQ_UNROLL
             for (int p = 0; p < Pairs; ++p) rows[p] = vld1q_s8(x + 16 * p);
             INTQ_UNROLL
