@@ -123,9 +123,9 @@ struct InvertedResidual : nn::Cloneable<InvertedResidual> {
     }
 };
 
-/// A transformer block on 8 tokens of 8 features, and functions whose int16 tables have blocks behind it.
+/// A transformer block on 12 tokens of 8 features, and functions whose int16 tables have blocks behind it.
 struct SmallAttention : nn::Cloneable<SmallAttention> {
-    static constexpr index_t tokens = 8, features = 8, width = 16, heads = 2;
+    static constexpr index_t tokens = 12, features = 8, width = 32, heads = 4;
 
     explicit SmallAttention(RandomLayers& random) {
         add_child("quant", std::make_shared<nn::QuantStub>());
