@@ -25,3 +25,20 @@ TEST_CASE("the constants of a program are counted by kind, equal arrays once") {
     CHECK(report.total() == report.weights + report.channels + report.padding + report.tables + report.records);
     CHECK_THAT(report.to_text(), Catch::Contains("weights  22016 bytes\nchannels 7056 bytes\npadding  64 bytes\n"));
 }
+
+TEST_CASE("the larger tables of int16 functions are listed with their layers, as bytes of the tables") {
+    const auto owned = test::lowered(test::with_int16(test::small_attention()));
+    const deploy::FlashReport report = deploy::flash_report(owned->program(), owned->table());
+    index_t bytes = 0;
+    bool has_sqrt = false;
+    for (const deploy::LargerTable& larger : report.larger_tables) {
+        CHECK((larger.bytes > 1026 && larger.bytes <= 6000));
+        bytes += larger.bytes;
+        has_sqrt = has_sqrt || larger.layer == "sqrt";
+        CHECK_THAT(report.to_text(), Catch::Contains("table of " + larger.layer + ", larger to stay within a code: " +
+                                                     std::to_string(larger.bytes) + " bytes\n"));
+    }
+    CHECK(has_sqrt);
+    CHECK(report.tables >= bytes);
+    CHECK(deploy::flash_report(test::lowered(test::ds_cnn())->program(), owned->table()).larger_tables.empty());
+}

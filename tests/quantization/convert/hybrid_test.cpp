@@ -371,6 +371,28 @@ TEST_CASE("A prepared layer that becomes one in float is refused by convert, and
           }).find("it is to compute on codes, and has no integer form") != std::string::npos);
 }
 
+TEST_CASE("explain names the larger table of an int16 function, which one that a target pins does not have") {
+    const auto model = test::stubbed(
+        {{"conv", test::make_conv(3, 4, 1, 1)}},
+        [](test::LambdaModel& m, nn::Arguments v) { return nn::tanh(nn::sqrt(nn::abs(m.call("conv", v[0]))) * 20.0); });
+    const Tensor x = test::random_tensor(Shape(2, 3, 9, 9), 3);
+    const auto reason_of = [&](const kernels::KernelTable& table, const std::string& node) {
+        const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(DType::int16), table.policy());
+        calibrate(*prepared, x, 2);
+        for (const ExplainedStep& step : explain(convert_fx(*prepared), table).steps)
+            if (step.node == node) return step.reason;
+        throw Error("no step " + node);
+    };
+    const std::string larger = "bytes: with one of 1026 codes would be more than one off";
+    for (const char* target : {"fp32", "litert", "bayes"}) {
+        INFO(target);
+        CHECK_THAT(reason_of(test::scalar_table(target), "sqrt"), Catch::Contains(larger));
+        CHECK(reason_of(test::scalar_table(target), "abs_1").empty());
+    }
+    CHECK_THAT(reason_of(test::scalar_table("fp32"), "tanh"), Catch::Contains(larger));
+    CHECK(reason_of(test::scalar_table("litert"), "tanh").empty());  // pinned
+}
+
 TEST_CASE("explain names types, kernel, backend and reason of each step; strict refuses what no kernel runs") {
     const Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);
     const auto whole = calibrated(test::ResidualNet(4), x, {});
