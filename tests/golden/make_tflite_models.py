@@ -569,6 +569,8 @@ def extremes(n):
     z = n.extreme("MAXIMUM", n.bound(y, 7, (1,)), n.reverse(x, (1,)))
     n.extreme("MAXIMUM", y, z)
     n.extreme("MAXIMUM", *n.unpack(n.reshape(z, (2, 2, 30)), 1))
+    if x.dtype == "int8":
+        n.extreme("MINIMUM", x, n.reverse(x, (2,)))
 
 
 def pieces(n):
@@ -1200,7 +1202,7 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", open_pieces, "SPLIT_V.*2 sizes are left open"), ("int8", split_samples, "SPLIT.*the samples"),
            ("int16", wide_blocks, "SPACE_TO_DEPTH.*LiteRT has it for 8 bits alone"),
            ("int8", odd_blocks, "DEPTH_TO_SPACE.*do not divide the 6 channels"),
-           ("int8", least_of_two, "MINIMUM.*one of them must be a constant"),
+           ("int16", least_of_two, "MINIMUM.*activations of int16 is not supported"),
            ("int16", unequal_bounds, "MAXIMUM.*different elements"),
            ("int8", scaled_bound, "MAXIMUM.*one dtype, scale"),
            ("int8", other_size, "TRANSPOSE_CONV.*output of 7 cells is one of 4 cells"),

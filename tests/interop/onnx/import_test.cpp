@@ -129,6 +129,8 @@ TEST_CASE("An unsupported operator is named with its node and position") {
     for (const std::string op : {"LSTM", "GRU", "RNN"})
         CHECK_THAT(refusal({.op_type = op}), Contains("node 1 of 1 (" + op + " \"n\"): the operator \"" + op + "\"") &&
                                                  Contains("because a program has no loop over time steps; run the"));
+    CHECK_THAT(refusal({.op_type = "ArgMax"}),
+               Contains("\"ArgMax\" is not supported in opset 17, because places are no"));
     test::Message fused = test::node("Conv", {"x"}, {"y"}).text(7, "com.microsoft");
     CHECK_THROWS_WITH(import({.nodes = {fused}}), Contains("\"com.microsoft.Conv\" is not supported"));
     CHECK_NOTHROW(import({.nodes = {test::node("Relu", {"x"}, {"y"}).text(7, "ai.onnx")}}));

@@ -265,12 +265,23 @@ private:
                     " is not supported in opset " + std::to_string(model_.opset) + what_is_read(ours, node.op_type));
     }
 
+    /// The reason of principle; null for an operator that has none.
+    static const char* why_not_read(const std::string& op_type) {
+        for (const char* recurrent : {"LSTM", "GRU", "RNN"})
+            if (op_type == recurrent)
+                return ", because a program has no loop over time steps; run the layers before and behind it as "
+                       "programs, and the recurrence in float between them";
+        for (const char* places : {"ArgMax", "ArgMin", "TopK"})
+            if (op_type == places)
+                return ", because places are no numbers on a grid; end the model before it, and sort the numbers that "
+                       "the program returns, whose order is that of their codes";
+        return nullptr;
+    }
+
     /// Why an operator is not read, the opsets of one that others read, or the operators with the nearest names.
     static std::string what_is_read(bool ours, const std::string& op_type) {
         std::vector<std::string> names;
-        if (ours && (op_type == "LSTM" || op_type == "GRU" || op_type == "RNN"))
-            return ", because a program has no loop over time steps; run the layers before and behind it as programs, "
-                   "and the recurrence in float between them";
+        if (const char* const reason = ours ? why_not_read(op_type) : nullptr; reason != nullptr) return reason;
         for (const OnnxOperator& row : onnx_operators) {
             if (ours && op_type == row.op_type)
                 return "; it is read in opsets " + std::to_string(row.first_opset) + " to " +
