@@ -313,6 +313,33 @@ template <class Backend> void add_softmax(std::vector<Case>& cases) {
 }
 
 /// Over the 64 channels of a pixel.
+template <class Backend> void add_log_softmax(std::vector<Case>& cases) {
+    struct Numbers {
+        std::uint32_t entries[arith::log_softmax_entries(DType::int8)];
+        std::int64_t step;
+        arith::ChannelWords words;
+        arith::OutputCodes codes{127, INT8_MIN, INT8_MAX};
+    };
+    const auto numbers = std::make_shared<Numbers>();
+    const arith::CodesOf in{0.05f, 0, DType::int8};
+    static_cast<void>(arith::make_log_softmax_tables(in, numbers->entries));
+    numbers->step = require(arith::make_log_softmax_step(in));
+    numbers->words = require(arith::make_log_softmax_words(target::fp32::policy, {0.0625f, 127, DType::int8}));
+    const kernels::LogSoftmaxRow& row = kernels::detail::log_softmax_rows<target::fp32, Backend>[0];
+    cases.push_back({"log_softmax/s8s8/64/fp32", 1, 1, [numbers, &row](Tensors& t, index_t n) {
+                         row.run({.x = t.codes.data(),
+                                  .y = t.out.data(),
+                                  .rows = n / channels,
+                                  .count = channels,
+                                  .executor = &serial,
+                                  .entries = numbers->entries,
+                                  .words = &numbers->words,
+                                  .codes = &numbers->codes,
+                                  .step = numbers->step});
+                     }});
+}
+
+/// Over the 64 channels of a pixel.
 template <class Backend> void add_layer_norm(std::vector<Case>& cases) {
     const auto norm = std::make_shared<arith::LayerNormParams>(
         require(arith::make_layer_norm(target::fp32::policy, {0.05f, 0, DType::int8}, {0.02f, 0, DType::int8},
@@ -391,6 +418,7 @@ template <class Backend> std::vector<Case> cases_of() {
     add_interpolate<Backend>(cases);
     add_moves<Backend>(cases);
     add_softmax<Backend>(cases);
+    add_log_softmax<Backend>(cases);
     add_layer_norm<Backend>(cases);
     add_matmul<Backend>(cases);
     add_embedding<Backend>(cases);

@@ -21,6 +21,7 @@
 #include "intq/arith/histogram.hpp"
 #include "intq/arith/layer_norm.hpp"
 #include "intq/arith/learnable.hpp"
+#include "intq/arith/log_softmax.hpp"
 #include "intq/arith/matmul.hpp"
 #include "intq/arith/norm.hpp"
 #include "intq/arith/pool.hpp"
@@ -509,6 +510,35 @@ inline ExampleValues block_knot(const CallArguments& a) {
     });
 }
 
+/// Calls function(x, largest, step, log) for a row of codes and the logarithm of its sum.
+template <class Function> ExampleValues with_log_of_sum(const CallArguments& a, Function&& function) {
+    const arith::CodesOf in{a.real("s_in"), 0, dtype_of(a.word("dtype"))};
+    const auto x = a.list<std::int32_t>("x");
+    const auto step = arith::make_log_softmax_step(in);
+    if (!step) return refusal(step.status());
+    std::uint32_t entries[arith::log_softmax_entries(DType::int16)];
+    if (const Status status = arith::make_log_softmax_tables(in, entries); !status) return refusal(status);
+    const std::int32_t largest = *std::max_element(x.begin(), x.end());
+    std::uint64_t sum = 0;
+    for (const std::int32_t code : x)
+        sum += in.dtype == DType::int8 ? arith::LogSoftmax::term<DType::int8>(entries, largest - code)
+                                       : arith::LogSoftmax::term<DType::int16>(entries, largest - code);
+    return function(x, largest, *step, arith::LogSoftmax::log_of(entries + arith::exponential_entries(in.dtype), sum));
+}
+
+inline ExampleValues log_of_sum(const CallArguments& a) {
+    return with_log_of_sum(a, [](const auto&, std::int32_t, std::int64_t, std::int64_t log) { return values(log); });
+}
+
+inline ExampleValues log_softmax(const CallArguments& a) {
+    return with_log_of_sum(a, [](const auto& x, std::int32_t largest, std::int64_t step, std::int64_t log) {
+        ExampleValues result;
+        for (const std::int32_t code : x)
+            result.push_back(example_value(arith::LogSoftmax::accumulator(largest - code, step, log)));
+        return result;
+    });
+}
+
 inline ExampleValues softmax_entry(const CallArguments& a) {
     return values_of(arith::make_softmax_tables({a.real("s_in"), 0, DType::int8}), [&](const auto& tables) {
         const auto d = a.number<std::uint8_t>("d");
@@ -955,6 +985,8 @@ inline const ExampleFunctions& functions() {
               return values(r.factor, r.shift);
           }}},
         {"softmax", {"s_in x", &softmax}},
+        {"log_of_sum", {"s_in x dtype=int8", &log_of_sum}},
+        {"log_softmax", {"s_in x dtype=int8", &log_softmax}},
         {"int16_softmax_term", {"s_in d", &int16_softmax_term}},
         {"int16_softmax", {"s_in x", &int16_softmax}},
         {"inverse_root", {"m", INTQ_EXAMPLE(values(arith::inverse_root(a.number<std::uint32_t>("m"))))}},

@@ -349,6 +349,33 @@ Outcome run_softmax(const KernelTable& table, Draw draw) {
     return z.bytes();
 }
 
+Outcome run_log_softmax(const KernelTable& table, Draw draw) {
+    const Drawn d(draw, table);
+    const auto* const row =
+        find(table.log_softmax, [&](const kernels::LogSoftmaxRow& r) { return r.dtype == d.dtype; });
+    std::uint32_t entries[arith::log_softmax_entries(DType::int16)];
+    const arith::CodesOf x = d.codes(draw, draw_scale(draw)), y = d.codes(draw, draw_scale(draw));
+    const auto step = arith::make_log_softmax_step(x);
+    const auto words = arith::make_log_softmax_words(table.policy(), y);
+    if (row == nullptr || !step || !words || !arith::make_log_softmax_tables(x, entries).ok()) return {};
+    const arith::OutputCodes codes = d.clamp(draw, y);
+    const index_t rows = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 40),
+                  inner = draw.between(1, 9), size = rows * count * inner;
+    Given a(draw, size * d.element);
+    Taken z(draw, size * d.element);
+    row->run({.x = a.bytes(),
+              .y = z.as<std::byte>(),
+              .rows = rows,
+              .count = count,
+              .inner = inner,
+              .executor = &serial,
+              .entries = entries,
+              .words = &*words,
+              .codes = &codes,
+              .step = *step});
+    return z.bytes();
+}
+
 Outcome run_matmul(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
     const auto* const row = find(table.matmul, [&](const kernels::MatmulRow& r) { return r.dtype == d.dtype; });
@@ -580,6 +607,7 @@ constexpr Operator operators[] = {
     {"interpolate", &run_interpolate},
     {"look_up", &run_look_up},
     {"softmax", &run_softmax},
+    {"log_softmax", &run_log_softmax},
     {"layer_norm", &run_layer_norm},
     {"matmul", &run_matmul},
     {"embedding", &run_embedding},

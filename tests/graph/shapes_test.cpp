@@ -71,6 +71,7 @@ std::vector<Case> all_cases() {
         layer("avg_pool2d", image, std::make_shared<nn::AvgPool2d>(cells)),
         layer("adaptive_avg_pool2d", image, std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{3, 2})),
         layer("softmax", rows, std::make_shared<nn::Softmax>(-1)),
+        layer("log_softmax", rows, std::make_shared<nn::LogSoftmax>(-1)),
         layer("identity", image, std::make_shared<nn::Identity>()),
         layer("dropout", image, std::make_shared<nn::Dropout>()),
         layer("lstm", rows, std::make_shared<nn::LSTM>(lstm)),

@@ -74,6 +74,58 @@ inline std::vector<std::int64_t> int16_softmax_accumulators(const std::vector<st
     return result;
 }
 
+/// The accumulators of the log-softmax of one row of codes, 2^-20 each.
+///
+///     d = max - x, e = rhu(2^31·exp(-d·s_in)), of 16 bits as int16_softmax_accumulators(), S = sum e, n = bitlen(S)
+///     u = S / 2^(n-1) in [1, 2), i = fl(256·(u - 1)), f = fl(65536·(256·(u - 1) - i)), T[i] = rhu(2^26·ln(1 + i/256))
+///     log = (n-32)·T[256] + T[i] + SH_R((T[i+1] - T[i])·f, 16)
+///     acc = -min(SH_R(d·rhu(2^40·s_in) + log·2^14, 20), 2^31 - 1)
+inline std::vector<std::int64_t> log_softmax_accumulators(const std::vector<std::int64_t>& row, float scale,
+                                                          bool is_wide) {
+    const std::int64_t largest = *std::max_element(row.begin(), row.end());
+    const auto half_up = [](long double x) { return static_cast<wide>(std::floor(x + 0.5L)); };
+    const auto round_down = [](wide x, int bits) {
+        return floor_divide(x + power_of_two(bits - 1), power_of_two(bits));
+    };
+    const auto table = [&](std::int64_t d) {
+        return half_up(2147483648.0L * std::exp(-static_cast<long double>(d) * static_cast<long double>(scale)));
+    };
+    wide sum = 0;
+    for (const std::int64_t x : row) {
+        const std::int64_t d = largest - x;
+        sum += is_wide ? round_down(table(d / 256 * 256) * table(d % 256), 31) : table(d);
+    }
+    int n = 0;
+    while ((sum >> n) != 0) {
+        ++n;
+    }
+    const wide above = 256 * (sum - power_of_two(n - 1));  // 256·(u - 1), times 2^(n-1)
+    const wide i = above / power_of_two(n - 1);
+    const wide f = 65536 * (above - i * power_of_two(n - 1)) / power_of_two(n - 1);
+    const auto logarithm = [&](wide at) {
+        return half_up(67108864.0L * std::log1p(static_cast<long double>(at) / 256.0L));
+    };
+    const wide log = (n - 32) * logarithm(256) + logarithm(i) + round_down((logarithm(i + 1) - logarithm(i)) * f, 16);
+    const wide step = half_up(1099511627776.0L * static_cast<long double>(scale));
+    std::vector<std::int64_t> result;
+    for (const std::int64_t x : row) {
+        const wide loss = round_down((largest - x) * step + log * power_of_two(14), 20);
+        result.push_back(-static_cast<std::int64_t>(std::min<wide>(loss, power_of_two(31) - 1)));
+    }
+    return result;
+}
+
+/// The codes of that log-softmax.
+inline std::vector<std::int64_t> log_softmax(const Target& target, const std::vector<std::int64_t>& row, float scale,
+                                             bool is_wide, const QParams& out) {
+    std::vector<std::int64_t> result;
+    for (const std::int64_t acc : log_softmax_accumulators(row, scale, is_wide)) {
+        result.push_back(target.is_bpu() ? requantize_bpu(target, acc, 0x1p-20F, out, Role::element)
+                                         : requantize_accumulator(target, acc, 0x1p-20F, 1.0F, 8, out));
+    }
+    return result;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // TFLite's softmax, over the mathematical integers
 

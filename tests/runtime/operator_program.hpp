@@ -141,6 +141,15 @@ private:
         softmax.count = channels;
         need(2 * image.size());
         x = push(OpKind::softmax, {x}, image, softmax);
+        kernels::LogSoftmaxParams log_softmax;
+        static_cast<void>(arith::make_log_softmax_tables(of, log_entries_));
+        log_softmax.step = value_of(arith::make_log_softmax_step(of));
+        log_softmax.requantize.words = value_of(arith::make_log_softmax_words(policy, of));
+        log_softmax.requantize.codes = out;
+        log_softmax.count = channels;
+        log_softmax.entry_count = arith::log_softmax_entries(DType::int8);
+        log_softmax.entries = log_entries_;
+        x = push(OpKind::log_softmax, {x}, image, log_softmax);
         kernels::LayerNormStepParams norm;
         norm.norm = value_of(arith::make_layer_norm(policy, of, of, out, channels, 1e-5, {0}));
         norm.count = channels;
@@ -177,6 +186,7 @@ private:
     std::deque<std::vector<std::int8_t>> weights_;
     std::int8_t table_entries_[arith::int8_table_size];
     std::int32_t norm_[2][channels] = {};
+    std::uint32_t log_entries_[arith::log_softmax_entries(DType::int8)] = {};
     std::vector<arith::ResizeTap> taps_ = std::vector<arith::ResizeTap>(16);
     std::vector<arith::ResizeTap> taps_of_values_ = std::vector<arith::ResizeTap>(7);
 };

@@ -294,6 +294,29 @@ inline bool run_softmax_rows(const KernelTable& table) {
     return table.softmax.size() == (is_fixed_point ? 3 : requantized);
 }
 
+inline bool run_log_softmax_rows(const KernelTable& table) {
+    static std::uint32_t entries[arith::log_softmax_entries(DType::int16)];
+    for (const kernels::LogSoftmaxRow& row : table.log_softmax) {
+        const arith::CodesOf of = codes(row.dtype == DType::int8 ? 0.05f : 0.0005f, row.dtype);
+        const auto step = arith::make_log_softmax_step(of);
+        const auto words = arith::make_log_softmax_words(table.policy(), of);
+        const arith::OutputCodes all = all_codes(row.dtype);
+        if (!step.ok() || !words.ok() || !arith::make_log_softmax_tables(of, entries).ok()) return false;
+        clear_y();
+        row.run({.x = x_memory,
+                 .y = y_memory,
+                 .rows = pixels,
+                 .count = inputs,
+                 .executor = &serial,
+                 .entries = entries,
+                 .words = &*words,
+                 .codes = &all,
+                 .step = *step});
+        if (!y_agrees(row.dtype)) return false;
+    }
+    return table.log_softmax.size() == 2;
+}
+
 inline bool run_matmul_rows(const KernelTable& table) {
     alignas(buffer_alignment) static std::byte scratch[4096];
     constexpr index_t rows = batch * side, columns = side;
@@ -607,6 +630,7 @@ inline int run_target(const KernelTable& table) {
     if (!run_layer_norm_rows(table)) return 15;
     if (!run_matmul_rows(table)) return 16;
     if (!run_embedding_rows(table)) return 17;
+    if (!run_log_softmax_rows(table)) return 18;
     return 0;
 }
 

@@ -212,6 +212,27 @@ void check_softmax() {
     check_gradient(problem);
 }
 
+void check_log_softmax() {
+    const Shape shape(2, 4, 3, 2);
+    GradientProblem problem{.op = "log_softmax",
+                            .input_shapes = {shape},
+                            .more_inputs = {nn::Value(1)},
+                            .function = &nn::log_softmax_function};
+    problem.output_shape = shape;
+    problem.oracle = [=](const std::vector<Numbers>& leaves) {
+        Numbers y = float_softmax(image_of(shape, leaves[0])).values;
+        for (double& value : y) value = std::log(value);
+        return y;
+    };
+    check_gradient(problem);
+    problem.more_inputs = {nn::Value(-3)};
+    check_gradient(problem);
+    problem.more_inputs.clear();
+    problem.function = nullptr;
+    problem.module = std::make_shared<nn::LogSoftmax>(1);
+    check_gradient(problem);
+}
+
 void check_line_pooling() {
     const Shape x(2, 3, 7);
     const nn::PoolWindow1d window{3, 2, 1, 0};
@@ -1170,6 +1191,7 @@ constexpr GradientCase gradient_cases[] = {
      &check_batch_norm},
     {"The gradient of a batch norm with a clamp inside is that of both", &check_fused_batch_norm},
     {"The gradient of softmax equals finite differences, as a function and as a layer", &check_softmax},
+    {"The gradient of log_softmax equals finite differences, as a function and as a layer", &check_log_softmax},
     {"The gradients of pooling equal finite differences", &check_pooling},
     {"The gradients of relu, relu6, identity and flatten equal finite differences", &check_relu_and_moves},
     {"The gradient of add reaches both operands, summed over the axes along which one was repeated", &check_add},

@@ -58,10 +58,11 @@ inline constexpr auto bayes_rows = join_rows(
 inline constexpr auto bayes_constraints =
     join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, embedding_rows<DType::int8, DType::int16>,
               bayes_rows<DType::int8>, bayes_rows<DType::int16>, softmax_rows<DType::int8>,
-              rows_of_type<DType::int8, OpKind::layer_norm, OpKind::matmul>);
+              rows_of_type<DType::int8, OpKind::layer_norm, OpKind::matmul, OpKind::log_softmax>);
 
 inline constexpr auto meta_constraints =
-    join_rows(bayes_constraints, rows_of_type<DType::int16, OpKind::layer_norm, OpKind::matmul, OpKind::softmax>,
+    join_rows(bayes_constraints,
+              rows_of_type<DType::int16, OpKind::layer_norm, OpKind::matmul, OpKind::softmax, OpKind::log_softmax>,
               weighted_rows<DType::int8, DType::int16, DType::int8, DType::int16, DType::int32>,
               weighted_rows<DType::int16, DType::int16, DType::int8, DType::int16, DType::int32>);
 

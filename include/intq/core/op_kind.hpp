@@ -42,16 +42,18 @@ enum class OpKind : std::uint8_t {
     layer_norm,
     matmul,
     embedding,
+    log_softmax,
     program,
     count_  // number of kinds; not an operator
 };
 
 /// The names, in the order of the kinds.
 inline constexpr const char* op_kind_names[] = {
-    "none",     "quantize",       "dequantize",  "fake_quantize", "requantize", "observe", "conv2d",        "linear",
-    "add",      "relu",           "max_pool2d",  "avg_pool2d",    "cat",        "flatten", "layout_change", "softmax",
-    "mul",      "lookup_table",   "interpolate", "pad",           "sub",        "slice",   "permute",       "reshape",
-    "constant", "quantize_image", "layer_norm",  "matmul",        "embedding",  "program",
+    "none",          "quantize",    "dequantize", "fake_quantize", "requantize",     "observe",    "conv2d",
+    "linear",        "add",         "relu",       "max_pool2d",    "avg_pool2d",     "cat",        "flatten",
+    "layout_change", "softmax",     "mul",        "lookup_table",  "interpolate",    "pad",        "sub",
+    "slice",         "permute",     "reshape",    "constant",      "quantize_image", "layer_norm", "matmul",
+    "embedding",     "log_softmax", "program",
 };
 static_assert(sizeof op_kind_names / sizeof *op_kind_names == static_cast<std::size_t>(OpKind::count_),
               "each OpKind needs a name, in the same order");

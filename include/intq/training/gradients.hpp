@@ -59,6 +59,7 @@ inline constexpr GradientRow gradient_rows[] = {
     {"group_norm", &detail::run_norm_backward<T>},
     {"instance_norm", &detail::run_norm_backward<T>},
     {"softmax", &detail::softmax_backward<T>},
+    {"log_softmax", &detail::log_softmax_backward<T>},
     {"max_pool2d", &detail::max_pool2d_backward<T>},
     {"avg_pool2d", &detail::avg_pool2d_backward<T>},
     {"adaptive_avg_pool2d", &detail::adaptive_avg_pool2d_backward<T>},

@@ -87,6 +87,7 @@ inline std::vector<ZooModel> quantized_zoo() {
     of("leaky_relu", image, std::make_shared<nn::LeakyReLU>(0.125));
     of("hardswish", image, std::make_shared<nn::Hardswish>());
     of("softmax", row, std::make_shared<nn::Softmax>(1));
+    of("log_softmax", row, std::make_shared<nn::LogSoftmax>(1));
     const auto layer_norm = std::make_shared<nn::LayerNorm>(Shape(6, 6));
     layer_norm->tensor("weight") = random_tensor(Shape(6, 6), 24);
     layer_norm->tensor("bias") = random_tensor(Shape(6, 6), 25);

@@ -116,6 +116,7 @@ TEST_CASE(
     for (const OpKind op : {OpKind::slice, OpKind::permute, OpKind::reshape})
         check_whole<kernels::MoveParams>(op, checked);
     check_whole<kernels::SoftmaxParams>(OpKind::softmax, checked);
+    check_whole<kernels::LogSoftmaxParams>(OpKind::log_softmax, checked);
     check_whole<kernels::LayerNormStepParams>(OpKind::layer_norm, checked);
     check_whole<kernels::MatmulStepParams>(OpKind::matmul, checked);
     check_whole<kernels::EmbeddingParams>(OpKind::embedding, checked);
@@ -363,6 +364,16 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     softmax.count = 3;
     softmax.inner = 1;
     RoundTrip(OpKind::softmax, DType::int8, {image, image}, &softmax).check(table, ops, 2 * image.size());
+    std::uint32_t log_entries[arith::log_softmax_entries(DType::int8)];
+    REQUIRE(arith::make_log_softmax_tables(x, log_entries).ok());
+    kernels::LogSoftmaxParams log_softmax;
+    log_softmax.step = value_of(arith::make_log_softmax_step(x));
+    log_softmax.requantize.words = value_of(arith::make_log_softmax_words(table.policy(), z));
+    log_softmax.requantize.codes = codes;
+    log_softmax.count = 3;
+    log_softmax.entry_count = arith::log_softmax_entries(DType::int8);
+    log_softmax.entries = log_entries;
+    RoundTrip(OpKind::log_softmax, DType::int8, {image, image}, &log_softmax).check(table, ops);
     if (!kernels::operators::has_softmax(table, {DType::int16, DType::none, DType::int16})) return;
     if (table.policy().softmax == arith::SoftmaxRule::requantized) {
         std::uint32_t entries[arith::int16_softmax_entries];

@@ -278,6 +278,44 @@ TEST_CASE("softmax on views sums along every axis of both orders") {
     check(channels_last{});
 }
 
+TEST_CASE("log_softmax on views sums along every axis of both orders, also in place") {
+    for_each_kind([](auto target_tag, auto code, auto order) {
+        using Target = decltype(target_tag);
+        using Code = decltype(code);
+        using Order = decltype(order);
+        INFO(Target::policy.name << " " << name_of(dtype_of<Code>));
+        Draw draw(5);
+        const auto in = draw_codes<Target, Code>(draw, unit<Code>), out = draw_codes<Target, Code>(draw, unit<Code>);
+        const oracle::Tensor x = draw_tensor(draw, 3, 4, 5, 2, in);
+        std::vector<std::uint32_t> entries(static_cast<std::size_t>(arith::log_softmax_entries(dtype_of<Code>)));
+        const auto numbers = kernels::make_log_softmax<Target>(in.codes_of(), out.codes_of(), entries);
+        REQUIRE(numbers.ok());
+        CHECK(kernels::make_log_softmax<Target>(in.codes_of(), out.codes_of(), std::span(entries).first(9))
+                  .status()
+                  .field == Field::storage);
+        for (int axis = 0; axis < 4; ++axis) {
+            auto images = images_of<Code, Order>(x);
+            CHECK(kernels::check_log_softmax(reader(images.view()), *numbers, axis, images.view()).ok());
+            kernels::log_softmax<Target>(reader(images.view()), *numbers, axis, images.view(), backward());
+            CHECK(count_wrong(images.view(), [&](const Index& i) {
+                      std::vector<std::int64_t> line;
+                      Index at = i;
+                      index_t& along = at[static_cast<std::size_t>(axis)];
+                      for (along = 0; along < extents_of(x)[static_cast<std::size_t>(axis)]; ++along)
+                          line.push_back(code_at(x, at));
+                      return oracle::log_softmax(
+                          oracle_of<Target>(), line, in.scale, dtype_of<Code> == DType::int16,
+                          out.for_oracle())[static_cast<std::size_t>(i[static_cast<std::size_t>(axis)])];
+                  }) == 0);
+        }
+        auto images = images_of<Code, Order>(x);
+        CHECK(kernels::check_log_softmax(reader(images.view()), *numbers, 4, images.view()).field == Field::axis);
+        entries[0] = 0;
+        CHECK(kernels::check_log_softmax(reader(images.view()), *numbers, 1, images.view()).code ==
+              StatusCode::corrupt);
+    });
+}
+
 TEST_CASE("layer_norm on views is over the last axes of row_major and the channels of channels_last, also in place") {
     for_each_kind([](auto target_tag, auto code, auto order) {
         using Target = decltype(target_tag);

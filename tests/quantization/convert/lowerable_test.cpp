@@ -171,6 +171,10 @@ void add_unary(std::vector<Case>& cases) {
     for (const int axis : {0, 1, 3, -1})
         cases.push_back(function("softmax along " + std::to_string(axis),
                                  [axis](const nn::Value& x) { return nn::softmax(x, axis); }));
+    for (const int axis : {0, 1, -1})
+        cases.push_back(function("log_softmax along " + std::to_string(axis),
+                                 [axis](const nn::Value& x) { return nn::log_softmax(x, axis); }));
+    cases.push_back(module("log_softmax of rows", std::make_shared<nn::LogSoftmax>(-1), Shape(2, 5, 4)));
     cases.push_back(function(
         "softmax of vectors", [](const nn::Value& x) { return nn::softmax(x, 1); }, Shape(2, 5)));
     cases.push_back(function(

@@ -141,6 +141,8 @@ INTQ_INLINE const char* type_of(kernels::ParamKind kind) {
             return "intq::kernels::LayerNormStepParams";
         case matmul:
             return "intq::kernels::MatmulStepParams";
+        case log_softmax:
+            return "intq::kernels::LogSoftmaxParams";
         case embedding:
             return "intq::kernels::EmbeddingParams";
         case none:

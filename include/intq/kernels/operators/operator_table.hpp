@@ -34,7 +34,7 @@ inline constexpr ProgramOperator program_operators[] = {
     operators::reshape_operator,       operators::softmax_operator,
     operators::constant_operator,      operators::quantize_image_operator,
     operators::layer_norm_operator,    operators::matmul_operator,
-    operators::embedding_operator,
+    operators::embedding_operator,     operators::log_softmax_operator,
 };
 
 /// Null for an operator that programs do not have.

@@ -42,7 +42,8 @@ enum class ParamKind : std::uint8_t {
     quantize_image,
     layer_norm,
     matmul,
-    embedding
+    embedding,
+    log_softmax
 };
 
 /// The kind of a struct of parameters; each specialises it beside itself.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// softmax as an operator of a program: probabilities in scratch, then requantized, or TFLite's at once. Layer: kernels.
+// softmax as an operator of a program: probabilities in scratch, then requantized, or TFLite's at once; and its
+// logarithm. Layer: kernels.
 #ifndef INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 #define INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 
+#include "intq/arith/log_softmax.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
 #include "intq/kernels/streaming/softmax_call.hpp"
@@ -23,6 +25,17 @@ struct SoftmaxParams {
     const std::uint32_t* entries = nullptr;
 };
 template <> inline constexpr ParamKind param_kind<SoftmaxParams> = ParamKind::softmax;
+
+/// Parameters of a log-softmax instruction.
+struct LogSoftmaxParams {
+    std::int64_t step = 0;          // of arith::LogSoftmax
+    RequantizeParams requantize{};  // from its accumulators
+    index_t count = 1;              // extent of the axis
+    index_t inner = 1;              // elements from one to the next along it
+    index_t entry_count = 0;        // log_softmax_entries() of the input's type
+    const std::uint32_t* entries = nullptr;
+};
+template <> inline constexpr ParamKind param_kind<LogSoftmaxParams> = ParamKind::log_softmax;
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
@@ -61,6 +74,25 @@ inline void describe_params(SoftmaxParams& step, auto& fields) {
     describe_memory(step, fields);
     fields.expect_memory([&] { return step.entry_count == 0 || arith::are_int16_softmax_tables(step.entries); },
                          Field::storage);
+}
+
+inline void describe_memory(LogSoftmaxParams& step, auto& fields) {
+    fields.memory("entries", step.entries, ParamType::uint32, step.entry_count);
+}
+inline void describe_params(LogSoftmaxParams& step, auto& fields) {
+    fields("step", step.step);
+    fields("requantize", step.requantize);
+    fields("count", step.count);
+    fields("inner", step.inner);
+    fields("entry_count", step.entry_count);
+    const bool is_narrow = step.entry_count == arith::log_softmax_entries(DType::int8);
+    const DType input = is_narrow ? DType::int8 : DType::int16;
+    if (!fields.expect(step.entry_count == arith::log_softmax_entries(input) && arith::is_log_softmax_step(step.step),
+                       Field::storage))
+        return;
+    fields.expect(step.count >= 1 && step.count <= arith::softmax_most_terms && step.inner >= 1, Field::axis);
+    describe_memory(step, fields);
+    fields.expect_memory([&] { return arith::are_log_softmax_tables(step.entries, input); }, Field::storage);
 }
 
 namespace operators {
@@ -134,6 +166,53 @@ inline constexpr ProgramOperator softmax_operator{.op = OpKind::softmax,
                                                   .has_kernel = &has_softmax,
                                                   .workspace_size = &softmax_workspace,
                                                   .params = param_struct<SoftmaxParams>};
+
+inline bool has_log_softmax(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return types.input == types.output &&
+           detail::has_any(table.log_softmax, [&](const LogSoftmaxRow& row) { return row.dtype == types.input; });
+}
+
+inline Status check_log_softmax(const OperatorCall& call) noexcept {
+    const auto& step = call.params_as<LogSoftmaxParams>();
+    const arith::PolicyRecord& policy = call.table.policy();
+    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
+    const index_t size = call.y().elements_per_image();
+    const DType x = call.x().dtype, y = call.y().dtype;
+    if (!has_log_softmax(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
+    if (step.entry_count != arith::log_softmax_entries(x) || !arith::is_log_softmax_step(step.step))
+        return corrupt(call.op, Field::storage, step.entry_count, arith::log_softmax_entries(x));
+    if (step.count < 1 || step.count > arith::softmax_most_terms)
+        return corrupt(call.op, Field::axis, step.count, arith::softmax_most_terms);
+    if (size % step.count != 0 || size / step.count % step.inner != 0)
+        return corrupt(call.op, Field::axis, step.count, size);
+    if (!arith::are_words(policy.requantize, step.requantize.words, 32)) return corrupt(call.op, Field::scale, 0, 0);
+    return arith::check_output_codes(policy, step.requantize.codes, y, call.op);
+}
+
+inline void run_log_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& step = call.params_as<LogSoftmaxParams>();
+    const DType dtype = call.x().dtype;
+    const auto& row =
+        detail::find_row(call.table.log_softmax, [&](const LogSoftmaxRow& r) { return r.dtype == dtype; });
+    row.run({.x = call.x_data(),
+             .y = call.y_data(),
+             .rows = call.y_size() / (step.count * step.inner),
+             .count = step.count,
+             .inner = step.inner,
+             .executor = call.executor,
+             .entries = step.entries,
+             .words = &step.requantize.words,
+             .codes = &step.requantize.codes,
+             .step = step.step});
+}
+
+inline constexpr ProgramOperator log_softmax_operator{.op = OpKind::log_softmax,
+                                                      .runs_in_place = &detail::always_in_place,
+                                                      .takes_rows = true,
+                                                      .check = &check_log_softmax,
+                                                      .run = &run_log_softmax,
+                                                      .has_kernel = &has_log_softmax,
+                                                      .params = param_struct<LogSoftmaxParams>};
 
 }  // namespace operators
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// softmax of codes along one axis, by the rule of a target. Layer: kernels.
+// softmax of codes along one axis, by the rule of a target, and its logarithm. Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_SOFTMAX_HPP
 #define INTQ_KERNELS_STREAMING_SOFTMAX_HPP
 
@@ -9,6 +9,7 @@
 #include "intq/arith/constraints.hpp"
 #include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/lanes.hpp"
+#include "intq/arith/log_softmax.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/kernels/streaming/softmax_call.hpp"
@@ -128,6 +129,35 @@ template <class Policy> void int16_softmax_codes(const SoftmaxCall& call) INTQ_N
         });
 }
 
+/// y = the requantized logarithms of the probabilities of rows of codes, by arith::LogSoftmax
+///
+/// @tparam Policy  requantize policy for sums of 32 bits
+/// @tparam Code    int8 or int16
+/// @pre 1 <= count <= arith::softmax_most_terms; are_log_softmax_tables(entries); is_log_softmax_step(step); y is x or
+///      does not overlap it
+///
+/// Result   exact
+/// Memory   no scratch
+/// Cost     O(n): three passes over each row
+template <class Policy, class Code> void log_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
+    using L = arith::scalar_lanes;
+    using arith::LogSoftmax;
+    constexpr DType type = dtype_of<Code>;
+    const arith::OutputLanes<L> out(*call.codes);
+    const auto channel = Policy::template load<L>(call.words->data(), 1);
+    const std::uint32_t* const logs = call.entries + arith::exponential_entries(type);
+    detail::for_each_softmax<Code, Code>(call, [&](const Code* x, Code* y, index_t stride) {
+        const std::int32_t largest = detail::largest_of(x, call.count, stride);
+        std::uint64_t sum = 0;
+        for (index_t k = 0; k < call.count; ++k) sum += LogSoftmax::term<type>(call.entries, largest - x[k * stride]);
+        const std::int64_t log = LogSoftmax::log_of(logs, sum);
+        for (index_t k = 0; k < call.count; ++k) {
+            const std::int32_t acc = LogSoftmax::accumulator(largest - x[k * stride], call.step, log);
+            y[k * stride] = static_cast<Code>(Policy::template apply<L>(acc, channel, out));
+        }
+    });
+}
+
 namespace detail {
 
 template <class TargetType> constexpr auto softmax_rows_of() noexcept {
@@ -155,6 +185,13 @@ template <class TargetType> constexpr auto softmax_rows_of() noexcept {
 
 // The same code for every backend.
 template <class TargetType, class Backend> inline constexpr auto softmax_rows = softmax_rows_of<TargetType>();
+
+template <class TargetType, class Backend>
+inline constexpr auto log_softmax_rows = [] {
+    using Policy = arith::RequantizePolicy<TargetType, std::int32_t>;
+    return std::array{LogSoftmaxRow{DType::int8, &log_softmax_codes<Policy, std::int8_t>},
+                      LogSoftmaxRow{DType::int16, &log_softmax_codes<Policy, std::int16_t>}};
+}();
 
 }  // namespace detail
 

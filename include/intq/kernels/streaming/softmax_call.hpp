@@ -26,11 +26,16 @@ struct SoftmaxCall {
     const std::uint32_t* entries = nullptr;
     const arith::ChannelWords* words = nullptr;
     const arith::OutputCodes* codes = nullptr;
+    std::int64_t step = 0;  // of a log-softmax, which has entries, words and codes of either type
 };
 struct SoftmaxRow {
     arith::SoftmaxRule rule;
     DType input, output;
     bool gives_probabilities;  // of 2^-15 in int16, still to be requantized; else it gives the operator's output
+    void (*run)(const SoftmaxCall&);
+};
+struct LogSoftmaxRow {
+    DType dtype;  // of both
     void (*run)(const SoftmaxCall&);
 };
 

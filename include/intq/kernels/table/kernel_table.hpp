@@ -53,6 +53,7 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::layer_norm_rows<TargetType, Backend>,
                                           detail::matmul_rows<TargetType, Backend>,
                                           detail::embedding_rows<Backend>,
+                                          detail::log_softmax_rows<TargetType, Backend>,
                                           &detail::stage_input<Backend>};
 
 }  // namespace INTQ_ABI

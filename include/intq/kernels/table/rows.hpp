@@ -50,6 +50,7 @@ struct KernelTable {
     std::span<const LayerNormRow> layer_norm{};
     std::span<const MatmulRow> matmul{};
     std::span<const EmbeddingRow> embedding{};
+    std::span<const LogSoftmaxRow> log_softmax{};
     const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
 
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
@@ -76,6 +77,7 @@ template <class Visit> constexpr void for_each_family(const Visit& visit) {
     visit("layer_norm", &KernelTable::layer_norm);
     visit("matmul", &KernelTable::matmul);
     visit("embedding", &KernelTable::embedding);
+    visit("log_softmax", &KernelTable::log_softmax);
 }
 
 namespace detail {

@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: MIT
 //
-// softmax of codes as a function on views. Layer: kernels (docs/design.md section 5).
+// softmax of codes and its logarithm as functions on views. Layer: kernels (docs/design.md section 5).
 #ifndef INTQ_KERNELS_VIEWS_SOFTMAX_HPP
 #define INTQ_KERNELS_VIEWS_SOFTMAX_HPP
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "intq/arith/fixed_point_softmax.hpp"
+#include "intq/arith/log_softmax.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/core/executor.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/softmax.hpp"
 #include "intq/kernels/views/code_view.hpp"
+#include "intq/kernels/views/elementwise.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// The numbers of log_softmax(). The tables lie in the caller's memory.
+struct LogSoftmaxNumbers {
+    std::span<const std::uint32_t> entries{};
+    std::int64_t step = 0;
+    arith::ChannelWords words{};
+    arith::OutputCodes codes{};
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -125,6 +142,86 @@ void softmax(const X& x, const SoftmaxNumbers<typename X::value_type>& numbers, 
     else
         call.tables = &numbers;
     detail::softmax_rows_of<TargetType>()[static_cast<std::size_t>(row)].run(call);
+}
+
+/// The numbers of log_softmax() for codes of two scales.
+///
+/// @tparam TargetType  the arithmetic contract; see arith/target.hpp
+/// @param in, out  of one type, int8 or int16; the zero point of `in` does not matter
+/// @param memory   arith::log_softmax_entries() of the type; must live as long as the result
+/// @return the numbers; dtype_mismatch of output for another type than the input's; shape_mismatch of storage; the
+///         errors of arith::make_log_softmax_tables() and arith::make_log_softmax_words()
+template <class TargetType>
+requires arith::Target<TargetType>
+inline Result<LogSoftmaxNumbers> make_log_softmax(const arith::CodesOf& in, const arith::CodesOf& out,
+                                                  std::span<std::uint32_t> memory) noexcept {
+    constexpr OpKind op = OpKind::log_softmax;
+    const auto step = arith::make_log_softmax_step(in);
+    if (!step) return step.status();
+    if (in.dtype != out.dtype)
+        return Status{StatusCode::dtype_mismatch, op, Field::output, static_cast<std::int64_t>(out.dtype),
+                      static_cast<std::int64_t>(in.dtype)};
+    const index_t count = arith::log_softmax_entries(in.dtype);
+    if (static_cast<index_t>(memory.size()) != count)
+        return Status{StatusCode::shape_mismatch, op, Field::storage, static_cast<index_t>(memory.size()), count};
+    const auto words = arith::make_log_softmax_words(TargetType::policy, out);
+    if (!words) return words.status();
+    const arith::OutputCodes codes = detail::all_codes(out, Activation::none);
+    if (const Status status = arith::check_output_codes(TargetType::policy, codes, out.dtype, op); !status)
+        return status;
+    if (const Status status = arith::make_log_softmax_tables(in, memory.data()); !status) return status;
+    return LogSoftmaxNumbers{memory, *step, *words, codes};
+}
+
+/// @return ok; value_out_of_range of axis, and of input for more than softmax_most_terms along it; shape_mismatch of
+///         output, with the first extents that differ; corrupt of storage: no log-softmax's numbers of this type
+template <CodeView X, CodeView Out>
+requires SameCodes<X, Out>
+constexpr Status check_log_softmax(const X& x, const LogSoftmaxNumbers& numbers, int axis, const Out& out) noexcept {
+    constexpr OpKind op = OpKind::log_softmax;
+    constexpr DType dtype = dtype_of<typename X::value_type>;
+    if (const Status status = detail::check_axis<X>(axis, op); !status) return status;
+    if (x.extent(axis) > arith::softmax_most_terms)
+        return {StatusCode::value_out_of_range, op, Field::input, x.extent(axis), arith::softmax_most_terms};
+    if (static_cast<index_t>(numbers.entries.size()) != arith::log_softmax_entries(dtype) ||
+        !arith::are_log_softmax_tables(numbers.entries.data(), dtype) || !arith::is_log_softmax_step(numbers.step))
+        return {StatusCode::corrupt, op, Field::storage, 0, 0};
+    return detail::check_extents(x.shape(), out.shape(), op, Field::output);
+}
+
+/// Logarithms of the probabilities along an axis.
+///
+///     out[i] = requantize(s·(x[i] - max) - log(sum_k exp(s·(x[k] - max))))
+///
+/// @tparam TargetType  the arithmetic contract; see arith/target.hpp
+/// @param x        int8 or int16 codes, row_major or channels_last
+/// @param numbers  made by make_log_softmax() for the same target and type
+/// @param axis     a logical index: 1 is the channels
+/// @param out      shaped, ordered and typed as x; may be x
+/// @pre   check_log_softmax()
+///
+/// Result   exact by the formulas of arith/log_softmax.hpp; the same bytes on every backend and executor
+/// Memory   no scratch
+/// Cost     O(n)
+/// Source   docs/arithmetic.md section 4
+template <class TargetType, CodeView X, CodeOutput Out>
+requires arith::Target<TargetType> && SameCodes<X, Out>
+void log_softmax(const X& x, const LogSoftmaxNumbers& numbers, int axis, const Out& out,
+                 const Executor& executor = serial) INTQ_NOEXCEPT {
+    INTQ_ASSERT(check_log_softmax(x, numbers, axis, out).ok());
+    const detail::AxisRun run = detail::axis_run(x, axis);
+    if (run.count == 0) return;
+    using Code = typename Out::value_type;
+    log_softmax_codes<arith::RequantizePolicy<TargetType, std::int32_t>, Code>({.x = x.data(),
+                                                                                .y = out.data(),
+                                                                                .rows = run.outer,
+                                                                                .count = run.count,
+                                                                                .inner = run.inner,
+                                                                                .executor = &executor,
+                                                                                .entries = numbers.entries.data(),
+                                                                                .words = &numbers.words,
+                                                                                .codes = &numbers.codes,
+                                                                                .step = numbers.step});
 }
 
 }  // namespace INTQ_ABI

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float softmax as a plain loop. Layer: nn (docs/design.md section 6).
+// Float softmax and its logarithm as plain loops. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_SOFTMAX_HPP
 #define INTQ_NN_FLOAT_OPERATORS_SOFTMAX_HPP
 
@@ -11,6 +11,9 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// exp(x - max) / sum exp(x - max) along an axis, in double, rounded once.
 Tensor softmax(const Tensor& x, int axis);
+
+/// x - max - log(sum exp(x - max)) along an axis, in double, rounded once.
+Tensor log_softmax(const Tensor& x, int axis);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::float_operators
@@ -28,8 +31,11 @@ Tensor softmax(const Tensor& x, int axis);
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
-    const int along = positive_axis(axis, x.rank(), "softmax");
+namespace detail {
+
+/// y = element(x - max, exp(x - max), sum exp(x - max)) along an axis.
+template <class Element> Tensor map_sums(const Tensor& x, int axis, const char* op, const Element& element) {
+    const int along = positive_axis(axis, x.rank(), op);
     x.expect_dtype("flat", DType::float32);
     if (detail::is_of_shapes(x)) return Tensor::of_shape(x.shape());
     const Tensor input = x.contiguous();
@@ -47,9 +53,23 @@ INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
                 sum += terms[static_cast<std::size_t>(k)] =
                     arith::real_exp(static_cast<double>(from[k * inner]) - largest);
             for (index_t k = 0; k < count; ++k)
-                to[k * inner] = static_cast<float>(terms[static_cast<std::size_t>(k)] / sum);
+                to[k * inner] =
+                    element(static_cast<double>(from[k * inner]) - largest, terms[static_cast<std::size_t>(k)], sum);
         }
     return y;
+}
+
+}  // namespace detail
+
+INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
+    return detail::map_sums(x, axis, "softmax",
+                            [](double, double term, double sum) { return static_cast<float>(term / sum); });
+}
+
+INTQ_INLINE Tensor log_softmax(const Tensor& x, int axis) {
+    return detail::map_sums(x, axis, "log_softmax", [](double distance, double, double sum) {
+        return static_cast<float>(distance - arith::real_log(sum));
+    });
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -97,6 +97,7 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::expand,
         &operators::reshape,
         &operators::softmax,
+        &operators::log_softmax,
         &operators::flatten,
         &operators::identity,
         &operators::dropout,

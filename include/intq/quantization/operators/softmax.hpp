@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// softmax on codes. Layer: quantization.
+// softmax and log_softmax on codes. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP
 #define INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP
 
@@ -18,6 +18,10 @@ inline namespace INTQ_HOSTED_ABI {
 std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
                          const program::LayerName& layer);
 
+/// The same of its logarithm, with any scale.
+std::int32_t add_log_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
+                             const program::LayerName& layer);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
@@ -29,6 +33,7 @@ std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int a
 #    include <utility>
 
 #    include "intq/arith/fixed_point_softmax.hpp"
+#    include "intq/arith/log_softmax.hpp"
 #    include "intq/arith/softmax.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/io/error.hpp"
@@ -101,6 +106,43 @@ INTQ_INLINE std::int32_t add_softmax(program::ProgramBuilder& builder, std::int3
                         builder.keep_params(step), layer);
 }
 
+INTQ_INLINE std::int32_t add_log_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis,
+                                         const OwnedQParams& output, const program::LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check_use({OpKind::log_softmax, in.dtype, DType::none, output.dtype}, layer);
+    const QParams out = builder.keep(output);
+    kernels::LogSoftmaxParams step;
+    step.count = in.shape[axis];
+    step.inner = tensor_detail::strides_of(in.shape, in.layout)[static_cast<std::size_t>(axis)];
+    if (step.count > arith::softmax_most_terms)
+        throw Error(layer.name, "a log-softmax of at most " + std::to_string(arith::softmax_most_terms) +
+                                    " terms is possible, given " + std::to_string(step.count));
+    step.step = value_or_throw(arith::make_log_softmax_step(builder.codes_of(x)), layer.name);
+    step.entry_count = arith::log_softmax_entries(in.dtype);
+    const Workspace memory = builder.new_buffer(step.entry_count * static_cast<index_t>(sizeof(std::uint32_t)));
+    auto* const entries = reinterpret_cast<std::uint32_t*>(memory.data);
+    throw_if_failed(arith::make_log_softmax_tables(builder.codes_of(x), entries), layer.name);
+    step.entries = entries;
+    step.requantize.codes = program::ProgramBuilder::output_codes(out);
+    step.requantize.words = program::made_or_throw(
+        arith::make_log_softmax_words(builder.target(), program::ProgramBuilder::codes_of(output)), out, layer);
+    return builder.push(OpKind::log_softmax, {x}, builder.tensor(output.dtype, in.shape, out, layer, in.layout),
+                        builder.keep_params(step), layer);
+}
+
+class LogSoftmaxStep : public FloatBackedStep {
+public:
+    LogSoftmaxStep(FloatCall call, int axis) : FloatBackedStep(std::move(call)), axis_(axis) {}
+    OpKind kind() const noexcept override { return OpKind::log_softmax; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set_elements(node,
+                       add_log_softmax(l.builder(), l.elements(node), axis_, l.qparams(node), Lowering::layer(node)));
+    }
+
+private:
+    int axis_;
+};
+
 class SoftmaxStep : public FloatBackedStep {
 public:
     SoftmaxStep(FloatCall call, int axis) : FloatBackedStep(std::move(call)), axis_(axis) {}
@@ -143,6 +185,27 @@ INTQ_INLINE StepPtr make_softmax(const StepRequest& request) {
     return make_as<Step, SoftmaxStep>(request.call, request.axis(softmax_axis(request)));
 }
 
+INTQ_INLINE int log_softmax_axis(const StepRequest& request) {
+    const auto* module = dynamic_cast<const nn::LogSoftmax*>(request.module);
+    return module != nullptr ? module->axis() : request.integer(1, -1);
+}
+
+INTQ_INLINE void check_log_softmax(const StepRequest& request) {
+    if (request.known_axis(log_softmax_axis(request)) == 0)
+        throw request.error("a log-softmax over the samples (axis 0) has no integer form");
+}
+
+INTQ_INLINE StepPtr make_log_softmax(const StepRequest& request) {
+    check_log_softmax(request);
+    return make_as<Step, LogSoftmaxStep>(request.call, request.axis(log_softmax_axis(request)));
+}
+
+inline constexpr QuantizedOperator log_softmax{.name = "log_softmax",
+                                               .role = Role::own_output,
+                                               .kind = OpKind::log_softmax,
+                                               .make_step = &make_log_softmax,
+                                               .check = &check_log_softmax,
+                                               .may_end_in_float = true};
 inline constexpr QuantizedOperator softmax{.name = "softmax",
                                            .role = Role::own_output,
                                            .kind = OpKind::softmax,

@@ -93,6 +93,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Less", 11, newest_opset, &operators::of_constants},
     {"LessOrEqual", 12, newest_opset, &operators::of_constants},
     {"Log", 11, newest_opset, &operators::unary_function<TableFunction::log>},
+    {"LogSoftmax", 11, newest_opset, &operators::log_softmax},
     {"MatMul", 11, newest_opset, &operators::matmul},
     {"Max", 11, newest_opset, &operators::maximum},
     {"MaxPool", 11, newest_opset, &operators::max_pool},

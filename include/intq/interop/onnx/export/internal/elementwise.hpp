@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How operators of elements are written: Add, Sub, Mul, MatMul, Relu, Clip, Softmax, and the functions of the table of
-// nn/float_operators/unary.hpp. Layer: interop.
+// How operators of elements are written: Add, Sub, Mul, MatMul, Relu, Clip, Softmax, LogSoftmax, and the functions of
+// the table of nn/float_operators/unary.hpp. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_EXPORT_INTERNAL_ELEMENTWISE_HPP
 #define INTQ_INTEROP_ONNX_EXPORT_INTERNAL_ELEMENTWISE_HPP
 
@@ -26,6 +26,7 @@ void add_relu(NodeExport& node);
 void relu6(NodeExport& node);
 void clamp(NodeExport& node);
 void softmax(NodeExport& node);
+void log_softmax(NodeExport& node);
 /// A Where, whose condition is a Cast of numbers.
 void masked_fill(NodeExport& node);
 /// silu is x times Sigmoid, hardtanh a Clip, rsqrt the Reciprocal of a Sqrt: ONNX has no operator for them.
@@ -127,6 +128,13 @@ INTQ_INLINE void softmax(NodeExport& node) {
     if (axis + 1 != node.shape().rank) node.need(13, "a softmax along an axis that is not the last");
     // Up to opset 12 all axes from this one on were one; the last axis means the same in every opset.
     node.set_result(node.add("Softmax", {node.value()}, {integer_attribute("axis", axis)}));
+}
+
+INTQ_INLINE void log_softmax(NodeExport& node) {
+    const auto* module = node.module_if<nn::LogSoftmax>();
+    const std::int64_t axis = node.axis(module != nullptr ? module->axis() : node.argument(1).constant.integer());
+    if (axis + 1 != node.shape().rank) node.need(13, "a log-softmax along an axis that is not the last");
+    node.set_result(node.add("LogSoftmax", {node.value()}, {integer_attribute("axis", axis)}));
 }
 
 INTQ_INLINE UnaryCall unary_call(const NodeExport& node) {

@@ -56,6 +56,7 @@ inline constexpr ExportRow export_rows[] = {
     {"clamp", &exports::clamp},
     {"masked_fill", &exports::masked_fill},
     {"softmax", &exports::softmax},
+    {"log_softmax", &exports::log_softmax},
     {"max_pool2d", &exports::max_pool},
     {"avg_pool2d", &exports::average_pool},
     {"adaptive_avg_pool2d", &exports::adaptive_average_pool},
