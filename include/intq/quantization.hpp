@@ -94,6 +94,7 @@
 #include "intq/quantization/operators/custom.hpp"
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/embedding.hpp"
+#include "intq/quantization/operators/extreme.hpp"
 #include "intq/quantization/operators/float_step.hpp"
 #include "intq/quantization/operators/image_input.hpp"
 #include "intq/quantization/operators/layer_norm.hpp"

@@ -125,6 +125,8 @@ std::vector<Case> all_cases() {
          {Shape(2, 1, 5, 6), Shape(3, 6, 4)},
          [](const std::vector<Value>& x) { return nn::matmul(x[0], x[1]); }},
         {"add", {image, Shape(4, 1, 7)}, [](const std::vector<Value>& x) { return nn::add(x[0], x[1]); }},
+        {"maximum", {Shape(4, 1, 7), image}, [](const std::vector<Value>& x) { return nn::maximum(x[0], x[1]); }},
+        {"minimum", {Shape(4, 1, 7), image}, [](const std::vector<Value>& x) { return nn::minimum(x[0], x[1]); }},
         {"sub", {Shape(4, 1, 7), image}, [](const std::vector<Value>& x) { return nn::sub(x[0], x[1]); }},
         {"mul", {image, image}, [](const std::vector<Value>& x) { return nn::mul(x[0], x[1]); }},
         {"add_relu",

@@ -993,7 +993,7 @@ void check_pad() {
 }
 
 /// f(a, b) of two tensors whose shapes are broadcast, and of a tensor and a number on either side.
-void check_pairs(const char* op, const nn::Function& function, double (*f)(double, double)) {
+void check_tensor_pairs(const char* op, const nn::Function& function, double (*f)(double, double)) {
     const Shape y(2, 3, 4);
     for (const Shape& second : {y, Shape(3, 1), Shape(2, 1, 4)})
         for (const bool turned : {false, true}) {
@@ -1008,6 +1008,16 @@ void check_pairs(const char* op, const nn::Function& function, double (*f)(doubl
             };
             check_gradient(problem);
         }
+}
+
+void check_extremes() {
+    check_tensor_pairs("maximum", nn::maximum_function, [](double a, double b) { return std::max(a, b); });
+    check_tensor_pairs("minimum", nn::minimum_function, [](double a, double b) { return std::min(a, b); });
+}
+
+void check_pairs(const char* op, const nn::Function& function, double (*f)(double, double)) {
+    check_tensor_pairs(op, function, f);
+    const Shape y(2, 3, 4);
     for (const bool number_first : {false, true}) {
         GradientProblem problem{.op = op, .input_shapes = {y}, .output_shape = y, .function = &function};
         problem.arrange = [=](const std::vector<nn::Value>& t) {
@@ -1191,6 +1201,7 @@ constexpr GradientCase gradient_cases[] = {
      &check_batch_norm},
     {"The gradient of a batch norm with a clamp inside is that of both", &check_fused_batch_norm},
     {"The gradient of softmax equals finite differences, as a function and as a layer", &check_softmax},
+    {"The gradients of maximum and minimum equal finite differences, repeated or not", &check_extremes},
     {"The gradient of log_softmax equals finite differences, as a function and as a layer", &check_log_softmax},
     {"The gradients of pooling equal finite differences", &check_pooling},
     {"The gradients of relu, relu6, identity and flatten equal finite differences", &check_relu_and_moves},

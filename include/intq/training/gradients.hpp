@@ -80,6 +80,8 @@ inline constexpr GradientRow gradient_rows[] = {
     {"add", &detail::add_backward<T>},
     {"add_relu", &detail::add_relu_backward<T>},
     {"sub", &detail::sub_backward<T>},
+    {"maximum", &detail::extreme_backward<T, true>},
+    {"minimum", &detail::extreme_backward<T, false>},
     {"mul", &detail::mul_backward<T>},
     {"relu", &detail::relu_backward<T>},
     {"relu6", &detail::relu6_backward<T>},

@@ -115,7 +115,7 @@ TEST_CASE("A value or its multiple, by the sign of the value, is LeakyReLU, and 
     CHECK_THAT(refusal(where_parts("Greater", {"x", "t"}, "x", "ax").model()), Contains("(Greater)"));
     CHECK_THAT(refusal(where_parts("Less", {"x", "zero"}, "x", "ax").model()), Contains("(Less)"));
     const Parts steep{{node("Mul", {"a", "x"}, {"ax"}), node("Max", {"ax", "x"}, {"y"})}, {{"a", 2.0f}}};
-    CHECK_THAT(steep.text(), Contains("[target=cat]"));  // the larger of two values
+    CHECK_THAT(steep.text(), Contains("[target=maximum]"));
 }
 
 TEST_CASE("ELU, softsign and Softshrink in parts are one function") {

@@ -119,7 +119,7 @@ TEST_CASE("A ReduceMax of the samples, of axes apart or of unknown extents is re
           "Identity");
 }
 
-TEST_CASE("Max and Min of values are max pools of the values under each other, and numbers among them are bounds") {
+TEST_CASE("Max and Min of values compare them, and numbers among them are bounds") {
     const auto of = [](const char* op, std::vector<std::string> inputs, Ints shape, Ints other,
                        std::vector<test::Message> constants = {}) {
         test::ModelParts parts{.nodes = {node(op, std::move(inputs), {"y"}, {}, "n")},

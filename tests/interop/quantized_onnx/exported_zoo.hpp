@@ -154,6 +154,8 @@ inline void add_elements(ExportedZoo& zoo) {
     zoo.of_two("add", image, [](M& m, nn::Arguments a) { return nn::call_add(m, "act", a[0], a[1]); });
     zoo.of_two("add_relu", image,
                [](M& m, nn::Arguments a) { return nn::call_float(m, "act", "add_relu", a[0], a[1]); });
+    zoo.of_two("maximum", image, [](M&, nn::Arguments a) { return nn::maximum(a[0], a[1]); });
+    zoo.of_two("minimum", image, [](M&, nn::Arguments a) { return nn::minimum(a[0], a[1]); });
     zoo.of_two("sub", image, [](M&, nn::Arguments a) { return a[0] - a[1]; });
     zoo.of_two("mul", image, [](M&, nn::Arguments a) { return a[0] * a[1]; });
     zoo.of_two("matmul", image, [](M&, nn::Arguments a) { return nn::matmul(a[0], a[1]); });

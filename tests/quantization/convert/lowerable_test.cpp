@@ -107,6 +107,12 @@ void add_elementwise(std::vector<Case>& cases) {
     cases.push_back(function("add", [](const nn::Value& x) { return x + x; }));
     cases.push_back(function("add with relu", [](const nn::Value& x) { return nn::relu(x + nn::tanh(x)); }));
     cases.push_back(function("sub", [](const nn::Value& x) { return x - nn::tanh(x); }));
+    cases.push_back(function("maximum", [](const nn::Value& x) { return nn::maximum(x, nn::tanh(x)); }));
+    cases.push_back(function("minimum", [](const nn::Value& x) { return nn::minimum(x, nn::tanh(x)); }));
+    cases.push_back(function(
+        "maximum of rows", [](const nn::Value& x) { return nn::maximum(x, nn::tanh(x)); }, Shape(2, 5, 4)));
+    cases.push_back(function(
+        "minimum of vectors", [](const nn::Value& x) { return nn::minimum(x, nn::tanh(x)); }, Shape(2, 5)));
     cases.push_back(function("mul", [](const nn::Value& x) { return x * nn::tanh(x); }));
     cases.push_back(function("add, broadcast", [=](const nn::Value& x) { return x + plane(x); }));
     cases.push_back(function("sub, broadcast", [=](const nn::Value& x) { return x - plane(x); }));

@@ -451,6 +451,46 @@ TEST_CASE("A sum along any axes is a mean of lines on another grid, and divides 
     CHECK(compare_with_reference(*share, tokens, DType::int8, 20.0) == 7);
 }
 
+TEST_CASE("maximum and minimum compare codes on the grid of their output, and move none of images") {
+    for (const bool is_maximum : {true, false}) {
+        const auto extreme = [=](const nn::Value& a, const nn::Value& b) {
+            return is_maximum ? nn::maximum(a, b) : nn::minimum(a, b);
+        };
+        const auto of_images =
+            stubbed({}, [=](test::LambdaModel&, nn::Arguments a) { return extreme(a[0], nn::tanh(a[0] * 3.0) * 0.5); });
+        const auto of_rows = stubbed({{"in", test::make_linear(6, 6, 2)}}, [=](test::LambdaModel& m, nn::Arguments a) {
+            const nn::Value y = m.call("in", a[0]);
+            return nn::relu(extreme(y, nn::tanh(y)));
+        });
+        const intq::Tensor images = test::random_tensor(Shape(4, 3, 5, 6), 10),
+                           tokens = test::random_tensor(Shape(4, 7, 6), 9),
+                           vectors = test::random_tensor(Shape(4, 6), 9);
+        INFO("maximum " << is_maximum);
+        CHECK(compare_with_reference(*of_images, images, DType::int8, 25.0) == 7);
+        CHECK(compare_with_reference(*of_images, images, DType::int16, 50.0) == 6);
+        CHECK(compare_with_reference(*of_rows, tokens, DType::int8, 20.0) == 7);
+        CHECK(compare_with_reference(*of_rows, tokens, DType::int16, 50.0) == 6);
+        CHECK(compare_with_reference(*of_rows, vectors, DType::int8, 20.0) == 7);
+        const LoweredModel lowered =
+            lower(convert(*of_images, test::scalar_tables().tables[0]->policy(), images, DType::int8),
+                  *test::scalar_tables().tables[0], 4);
+        std::map<OpKind, int> kinds;
+        for (const auto& instruction : lowered.program().program().instructions) ++kinds[instruction.op];
+        CHECK(kinds[OpKind::max_pool2d] == 1);
+        CHECK(kinds[OpKind::permute] + kinds[OpKind::reshape] == 0);
+    }
+    const auto repeated = stubbed({}, [](test::LambdaModel&, nn::Arguments a) {
+        return nn::maximum(a[0], nn::mean(a[0], {2, 3}, true));
+    });
+    const std::string refusal = message_of<Error>([&] {
+        const kernels::KernelTable& table = *test::scalar_tables().tables[0];
+        lower(convert(*repeated, table.policy(), test::random_tensor(Shape(4, 3, 5, 6), 10), DType::int8), table, 4);
+    });
+    INFO(refusal);
+    CHECK(refusal.find("operands of one shape are compared, given (2, 3, 5, 6) and (2, 3, 1, 1); expand the smaller") !=
+          std::string::npos);
+}
+
 TEST_CASE("Attention multiplies queries, keys and values where linear layers left them, and moves its result once") {
     const auto model = stubbed(
         {{"qkv", test::make_linear(6, 24, 2)}, {"out", test::make_linear(8, 6, 3)}, {"softmax", softmax_of_last()}},

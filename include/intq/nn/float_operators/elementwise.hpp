@@ -18,6 +18,9 @@ inline namespace INTQ_HOSTED_ABI {
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
+/// The larger and the smaller one; NaN where one is NaN.
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
 /// The same with a number, which is first rounded to float32.
 Tensor add(const Tensor& a, double b);
 Tensor sub(const Tensor& a, double b);
@@ -92,6 +95,14 @@ INTQ_INLINE Tensor sub(const Tensor& a, const Tensor& b) {
 
 INTQ_INLINE Tensor mul(const Tensor& a, const Tensor& b) {
     return detail::map_pairs(a, b, "mul", [](float x, float y) { return x * y; });
+}
+
+INTQ_INLINE Tensor maximum(const Tensor& a, const Tensor& b) {
+    return detail::map_pairs(a, b, "maximum", [](float x, float y) { return x > y || x != x ? x : y; });
+}
+
+INTQ_INLINE Tensor minimum(const Tensor& a, const Tensor& b) {
+    return detail::map_pairs(a, b, "minimum", [](float x, float y) { return x < y || x != x ? x : y; });
 }
 
 INTQ_INLINE Tensor add(const Tensor& a, double b) {

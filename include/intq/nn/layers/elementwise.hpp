@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Functions on Values that compute element by element: add, sub, mul, floordiv, clamp. FloatFunctional: operators
-// without weights as a module, so that they can have a name, a qconfig and an observer. Layer: nn.
+// Functions on Values that compute element by element: add, sub, mul, maximum, minimum, floordiv, clamp.
+// FloatFunctional: operators without weights as a module, so that they can have a name, a qconfig and an observer.
+// Layer: nn.
 #ifndef INTQ_NN_LAYERS_ELEMENTWISE_HPP
 #define INTQ_NN_LAYERS_ELEMENTWISE_HPP
 
@@ -22,6 +23,8 @@ namespace detail {
 Value evaluate_add(std::span<const Value> values);
 Value evaluate_sub(std::span<const Value> values);
 Value evaluate_mul(std::span<const Value> values);
+Value evaluate_maximum(std::span<const Value> values);
+Value evaluate_minimum(std::span<const Value> values);
 Value evaluate_floordiv(std::span<const Value> values);
 Value evaluate_clamp(std::span<const Value> values);
 Value evaluate_masked_fill(std::span<const Value> values);
@@ -31,6 +34,8 @@ Value evaluate_masked_fill(std::span<const Value> values);
 inline constexpr Function add_function{"add", &detail::evaluate_add};
 inline constexpr Function sub_function{"sub", &detail::evaluate_sub};
 inline constexpr Function mul_function{"mul", &detail::evaluate_mul};
+inline constexpr Function maximum_function{"maximum", &detail::evaluate_maximum};
+inline constexpr Function minimum_function{"minimum", &detail::evaluate_minimum};
 inline constexpr Function floordiv_function{"floordiv", &detail::evaluate_floordiv};
 inline constexpr Function clamp_function{"clamp", &detail::evaluate_clamp};
 inline constexpr Function masked_fill_function{"masked_fill", &detail::evaluate_masked_fill};
@@ -42,6 +47,9 @@ Value mul(const Value& a, const Value& b);
 Value operator+(const Value& a, const Value& b);
 Value operator-(const Value& a, const Value& b);
 Value operator*(const Value& a, const Value& b);
+/// Of two tensors, broadcast.
+Value maximum(const Value& a, const Value& b);
+Value minimum(const Value& a, const Value& b);
 /// Of two integers, rounded down: Python's //. Throws for a division by 0.
 Value floordiv(const Value& a, const Value& b);
 /// min(max(x, low), high); none for no limit.
@@ -168,6 +176,16 @@ INTQ_INLINE Value evaluate_mul(std::span<const Value> values) {
     return float_operators::mul(arguments.tensor(0), arguments.tensor(1));
 }
 
+INTQ_INLINE Value evaluate_maximum(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::maximum(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_minimum(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::minimum(arguments.tensor(0), arguments.tensor(1));
+}
+
 INTQ_INLINE Value evaluate_clamp(std::span<const Value> values) {
     const Arguments arguments(values);
     return float_operators::clamp(arguments.tensor(0), arguments.optional_number(1), arguments.optional_number(2));
@@ -211,6 +229,8 @@ INTQ_INLINE Value mul(const Value& a, const Value& b) { return call(mul_function
 INTQ_INLINE Value operator+(const Value& a, const Value& b) { return add(a, b); }
 INTQ_INLINE Value operator-(const Value& a, const Value& b) { return sub(a, b); }
 INTQ_INLINE Value operator*(const Value& a, const Value& b) { return mul(a, b); }
+INTQ_INLINE Value maximum(const Value& a, const Value& b) { return call(maximum_function, a, b); }
+INTQ_INLINE Value minimum(const Value& a, const Value& b) { return call(minimum_function, a, b); }
 INTQ_INLINE Value floordiv(const Value& a, const Value& b) { return call(floordiv_function, a, b); }
 
 INTQ_INLINE Value clamp(const Value& x, const Value& low, const Value& high) {

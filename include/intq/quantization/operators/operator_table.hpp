@@ -54,6 +54,7 @@ private:
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/embedding.hpp"
+#    include "intq/quantization/operators/extreme.hpp"
 #    include "intq/quantization/operators/internal/constant_operand.hpp"
 #    include "intq/quantization/operators/internal/host_layer.hpp"
 #    include "intq/quantization/operators/internal/mean.hpp"
@@ -123,6 +124,8 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::matmul,
         &operators::masked_fill,
         &operators::embedding,
+        &operators::maximum,
+        &operators::minimum,
     };
     return rows;
 }

@@ -124,6 +124,19 @@ template <class T> void add_operand(GradientContext& context, std::size_t operan
         context.add_input(operand, sum_to_shape<T>(gradient, context.input(operand).shape()));
 }
 
+/// The gradient goes to the operand that was taken, and half to each of two that are equal; as in PyTorch.
+template <class T, bool IsMaximum> void extreme_backward(GradientContext& context) {
+    const Tensor& dy = context.gradient();
+    const Tensor a = nn::float_operators::expand(context.input(0), dy.shape(), "maximum"),
+                 b = nn::float_operators::expand(context.input(1), dy.shape(), "maximum");
+    const auto share = [](const Tensor& own, const Tensor& other) {
+        return zip<T>(own, other, [](T x, T y) { return x == y ? T{0.5} : T((x > y) == IsMaximum ? 1 : 0); });
+    };
+    const auto product = [](T dy_of, T part) { return dy_of * part; };
+    add_operand<T>(context, 0, zip<T>(dy, share(a, b), product));
+    add_operand<T>(context, 1, zip<T>(dy, share(b, a), product));
+}
+
 template <class T> void add_backward(GradientContext& context) {
     for (const std::size_t operand : {0u, 1u}) add_operand<T>(context, operand, context.gradient());
 }

@@ -49,6 +49,8 @@ inline constexpr ExportRow export_rows[] = {
     {"add", &exports::binary},
     {"add_relu", &exports::add_relu},
     {"sub", &exports::binary},
+    {"maximum", &exports::binary},
+    {"minimum", &exports::binary},
     {"mul", &exports::binary},
     {"matmul", &exports::binary},
     {"relu", &exports::plain},

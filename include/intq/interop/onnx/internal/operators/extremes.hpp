@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Min and Max, element by element: a number is a bound, values are compared by a max pool. Layer: interop.
+// Min and Max, element by element: a number is a bound. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_EXTREMES_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_EXTREMES_HPP
 
@@ -15,12 +15,8 @@ class NodeImport;
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A clamp for constants of one element. Of k values, with the images under each other:
-///
-///     max(a, b, …) = max_pool(cat((a, b, …), 2), kernel (k, 1), dilation (height, 1))
-///     min(a, b, …) = -max(-a, -b, …)
-///
-/// The features of the last axis are the channels of such an image where the rank is not 4.
+/// A clamp for constants of one element, and maximum() and minimum() of values and maps, which are expanded to one
+/// shape.
 ///
 /// @throws Error for values that a broadcast gives another rank, and for unknown extents behind the samples
 void minimum(NodeImport& node);
@@ -41,22 +37,15 @@ void maximum(NodeImport& node);
 #    include <utility>
 #    include <vector>
 
-#    include "intq/core/op_params.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/interop/onnx/internal/operators/expand.hpp"
-#    include "intq/interop/onnx/internal/operators/move.hpp"
-#    include "intq/interop/onnx/internal/operators/rearrange.hpp"
-#    include "intq/interop/onnx/internal/operators/reshape.hpp"
 #    include "intq/interop/onnx/internal/operators/unary.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/io/make_as.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/move.hpp"
-#    include "intq/nn/layers/pool.hpp"
-#    include "intq/nn/layers/unary.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
@@ -116,29 +105,6 @@ INTQ_INLINE graph::Node& make_repeated_operand(NodeImport& node, std::size_t i, 
     return repeats ? node.make_function(nn::expand_function, {x, std::move(extents)}) : x;
 }
 
-/// The largest of values of one shape.
-INTQ_INLINE graph::Node& make_largest(NodeImport& node, const std::vector<graph::Node*>& values,
-                                      const std::vector<index_t>& dims) {
-    const bool is_image = dims.size() == 4;
-    const index_t features = dims.back(), rows = is_image ? dims[2] : product_of(dims, 1, dims.size() - 1);
-    check_extents({rows, static_cast<std::int64_t>(values.size())}, "extent", 1);
-    graph::ArgumentList images;
-    for (graph::Node* const x : values) {
-        if (is_image) {
-            images.emplace_back(*x);
-            continue;
-        }
-        graph::Node& turned = make_permute(node, make_reshape(node, *x, {dims[0], rows, features}), {0, 2, 1});
-        images.emplace_back(make_reshape(node, turned, {dims[0], features, rows, 1}));
-    }
-    graph::Node& joined = node.make_function(nn::cat_function, {std::move(images), std::int64_t{2}});
-    const Window2d window{{static_cast<index_t>(values.size()), 1}, {1, 1}, {}, {rows, 1}};
-    graph::Node& largest = node.make_module(make_as<nn::Module, nn::MaxPool2d>(window), {joined});
-    if (is_image) return largest;
-    graph::Node& turned = make_permute(node, make_reshape(node, largest, {dims[0], features, rows}), {0, 2, 1});
-    return make_reshape(node, turned, dims);
-}
-
 INTQ_INLINE void extreme(NodeImport& node, bool is_maximum) {
     const Compared compared = compared_inputs(node, is_maximum);
     const std::optional<float> none;
@@ -151,16 +117,15 @@ INTQ_INLINE void extreme(NodeImport& node, bool is_maximum) {
     if (dims.size() < 2 || product_of(dims, 1, dims.size()) < 1)
         throw Error("values of the shape " + describe_shape(dims) +
                     " are compared, expected rank 2 or more, with extents that are known behind the samples");
-    const auto negated = [&](graph::Node& x) -> graph::Node& {
-        return is_maximum ? x : node.make_function(nn::unary_function<TableFunction::neg>, {x});
-    };
     graph::Node* of_samples = nullptr;
     for (const std::size_t i : compared.values)
         if (!node.is_constant(i)) of_samples = &node.value(i);
-    std::vector<graph::Node*> values;
-    for (const std::size_t i : compared.values)
-        values.push_back(&negated(make_repeated_operand(node, i, dims, *of_samples)));
-    graph::Node* result = &negated(make_largest(node, values, dims));
+    const nn::Function& function = is_maximum ? nn::maximum_function : nn::minimum_function;
+    graph::Node* result = nullptr;
+    for (const std::size_t i : compared.values) {
+        graph::Node& x = make_repeated_operand(node, i, dims, *of_samples);
+        result = result == nullptr ? &x : &node.make_function(function, {*result, x});
+    }
     if (compared.bound) {
         const auto limit = static_cast<double>(*compared.bound);
         graph::Argument low, high;

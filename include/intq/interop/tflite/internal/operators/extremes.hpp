@@ -30,17 +30,13 @@ void minimum(OperatorImport& node);
 #    include <vector>
 
 #    include "intq/arith/requantize.hpp"
-#    include "intq/arith/unary.hpp"
 #    include "intq/core/dtype.hpp"
-#    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
-#    include "intq/core/workspace.hpp"
 #    include "intq/interop/tflite/internal/operators/constant_operand.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/kernels/operators/unary.hpp"
-#    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
+#    include "intq/quantization/operators/extreme.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/pool.hpp"
 
@@ -79,25 +75,6 @@ INTQ_INLINE std::size_t constant_of(OperatorImport& node) {
     return node.is_constant(0) ? 0 : node.is_constant(1) ? 1 : 2;
 }
 
-/// The complement of int8 codes, whose order is the other way round.
-///
-///     -1 - q
-INTQ_INLINE std::int32_t add_complement(OperatorImport& node, std::int32_t x, const program::LayerName& layer) {
-    program::ProgramBuilder& builder = node.builder();
-    const kernels::ArenaTensor in = builder.at(x);
-    if (in.dtype != DType::int8)
-        throw Error("a minimum of two activations of " + std::string(name_of(in.dtype)) +
-                    " is not supported; supported are int8 and uint8");
-    kernels::LookUpParams table;
-    table.size = static_cast<index_t>(arith::int8_table_size);
-    const Workspace memory = builder.new_buffer(table.size);
-    auto* const entries = reinterpret_cast<std::int8_t*>(memory.data);
-    for (std::int32_t code = -128; code < 128; ++code) entries[code + 128] = static_cast<std::int8_t>(-1 - code);
-    table.entries = memory.data;
-    return builder.push(OpKind::lookup_table, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer, in.layout),
-                        builder.keep_params(table), layer);
-}
-
 /// Both tensors as rows of one image, of which a window of two rows takes the larger code, or the smaller one.
 INTQ_INLINE void compare(OperatorImport& node, bool is_maximum) {
     const Dims dims = node.dims();
@@ -113,9 +90,11 @@ INTQ_INLINE void compare(OperatorImport& node, bool is_maximum) {
         quantization::add_cat(node.builder(), rows, program_axis(1, 4), node.output_qparams(), node.layer("joined"));
     constexpr Window2d both{{2, 1}, {1, 1}, {}, {1, 1}};
     if (is_maximum) return node.set(quantization::add_max_pool(node.builder(), joined, both, node.layer()), dims);
-    joined = add_complement(node, joined, node.layer("complement"));
+    if (node.output_qparams().dtype != DType::int8)
+        throw Error("a minimum of two activations of int16 is not supported; supported are int8 and uint8");
+    joined = quantization::add_complement(node.builder(), joined, node.output_qparams(), node.layer("complement"));
     const std::int32_t largest = quantization::add_max_pool(node.builder(), joined, both, node.layer("largest"));
-    node.set(add_complement(node, largest, node.layer()), dims);
+    node.set(quantization::add_complement(node.builder(), largest, node.output_qparams(), node.layer()), dims);
 }
 
 INTQ_INLINE void extreme(OperatorImport& node, bool is_maximum) {
