@@ -110,9 +110,8 @@ private:
     intq::kernels::Conv2dSpec make_spec(const LayerShape& shape, const ElementTypes& types) {
         std::mt19937 random(1);
         const double depth = static_cast<double>(shape.depth());
-        const bool is_proven =
-            types.input == intq::DType::int16 &&
-            table_->policy().for_weights(types.weight).accumulator_bits(types.input) == 32;
+        const bool is_proven = types.input == intq::DType::int16 &&
+                               table_->policy().for_weights(types.weight).accumulator_bits(types.input) == 32;
         const std::int32_t x_reach = reach_of(types.input);
         const std::int32_t w_reach =
             is_proven ? std::clamp(static_cast<std::int32_t>(110000.0 / depth), 1, 127) : reach_of(types.weight);

@@ -77,8 +77,9 @@ void QuantizeOptions::add_to(CLI::App& command) {
     command.parse_complete_callback([&command, this] {
         if (weight_dtype == "int16" && dtype != "int16" && int16.empty() && preset.empty() &&
             sensitive_operators.empty() && costs.empty())
-            throw CLI::ValidationError("--weight-dtype", "is for layers in int16, and --dtype, --int16, --preset, "
-                                                         "--sensitive-ops or --costs asks for some");
+            throw CLI::ValidationError("--weight-dtype",
+                                       "is for layers in int16, and --dtype, --int16, --preset, "
+                                       "--sensitive-ops or --costs asks for some");
         if (command.count("--costs") > 0 && command.count("--max-seconds") + command.count("--max-loss") == 0)
             throw CLI::ValidationError("--costs", "needs a budget, --max-seconds or --max-loss");
     });
@@ -94,9 +95,9 @@ void QuantizeOptions::add_to(CLI::App& command) {
         ->needs(rounds)
         ->option_text("COUNT");
     group_options(command, "Quantization",
-                  {"--target", "--dtype", "--weight-dtype", "--scheme", "--observer", "--preset", "--int16", "--sensitive-ops", "--top-k",
-                   "--costs", "--max-seconds", "--max-loss", "--float", "--equalize", "--bias-correction", "--adaround",
-                   "--adaround-iterations"});
+                  {"--target", "--dtype", "--weight-dtype", "--scheme", "--observer", "--preset", "--int16",
+                   "--sensitive-ops", "--top-k", "--costs", "--max-seconds", "--max-loss", "--float", "--equalize",
+                   "--bias-correction", "--adaround", "--adaround-iterations"});
 }
 
 void QuantizeOptions::set_uniform(const std::string& type) {

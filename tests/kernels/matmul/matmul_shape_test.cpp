@@ -128,8 +128,7 @@ Operands draw_operands(Draw& draw, DType dtype, bool zero_points) {
     if (draw.one_in(2))
         p.out.scale =
             std::ldexp(p.a.scale * p.b.scale * draw.real(1.0f, 2.0f), static_cast<int>(draw.between(-40, 40)));
-    constexpr index_t ends[] = {1,       32769,   33025,   65537,   65793,
-                                131071,  2097216, 4194368, 8388608, index_t{1} << 30};
+    constexpr index_t ends[] = {1, 32769, 33025, 65537, 65793, 131071, 2097216, 4194368, 8388608, index_t{1} << 30};
     p.inner = draw.one_in(2) ? draw.between(1, 140'000) : ends[draw.between(0, 9)] + draw.between(-1, 1);
     for (Codes* const codes : {&p.a, &p.b, &p.out})
         if (zero_points ? draw.one_in(2) : draw.one_in(40))

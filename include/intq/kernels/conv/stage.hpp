@@ -17,6 +17,26 @@ namespace detail {
 /// Elements that one task converts.
 inline constexpr index_t stage_chunk = 16 * 1024;
 
+/// to[i] = from[i]
+template <class L> void widen_bytes(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+    if constexpr (requires { L::widen_bytes(from, to, size); }) {
+        L::widen_bytes(from, to, size);
+    } else {
+        for (index_t i = 0; i < size; i += L::width()) {
+            const index_t count = size - i < L::width() ? size - i : L::width();
+            L::store(to + i, L::load(from + i, count), count);
+        }
+    }
+}
+
+/// to[i] = from[i] ^ 0x80: int8 codes in offset binary, and back.
+template <class L> void flip_bytes(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {
+    if constexpr (requires { L::flip_top_bits(from, to, size); })
+        L::flip_top_bits(from, to, size);
+    else
+        for (index_t i = 0; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
+}
+
 /// Converts elements as the tiles of a packing read them.
 template <class Backend> class Stager {
     using L = simd::lanes<Backend>;
@@ -28,9 +48,11 @@ public:
     /// staged[to …] = x[from …], converted.
     void copy(index_t from, index_t to, index_t size) const noexcept {
         if (staging_ == simd::Staging::offset_binary)
-            return flip(static_cast<const std::uint8_t*>(x_) + from, static_cast<std::uint8_t*>(staged_) + to, size);
+            return flip_bytes<L>(static_cast<const std::uint8_t*>(x_) + from, static_cast<std::uint8_t*>(staged_) + to,
+                                 size);
         if (staging_ == simd::Staging::widened)
-            return widen(static_cast<const std::int8_t*>(x_) + from, static_cast<std::int16_t*>(staged_) + to, size);
+            return widen_bytes<L>(static_cast<const std::int8_t*>(x_) + from, static_cast<std::int16_t*>(staged_) + to,
+                                  size);
         std::memcpy(static_cast<std::byte*>(staged_) + to * element_,
                     static_cast<const std::byte*>(x_) + from * element_, static_cast<std::size_t>(size * element_));
     }
@@ -47,23 +69,6 @@ public:
     }
 
 private:
-    static void widen(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
-        if constexpr (requires { L::widen_bytes(from, to, size); }) {
-            L::widen_bytes(from, to, size);
-        } else {
-            for (index_t i = 0; i < size; i += L::width()) {
-                const index_t count = size - i < L::width() ? size - i : L::width();
-                L::store(to + i, L::load(from + i, count), count);
-            }
-        }
-    }
-    static void flip(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {
-        if constexpr (requires { L::flip_top_bits(from, to, size); })
-            L::flip_top_bits(from, to, size);
-        else
-            for (index_t i = 0; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
-    }
-
     simd::Staging staging_;  // as_is: copied
     index_t element_;        // bytes of x
     const void* x_;

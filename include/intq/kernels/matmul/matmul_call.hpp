@@ -47,8 +47,8 @@ struct MatmulRow {
 
 /// Where a run keeps one matrix of each operand in the form that a tile reads.
 struct MatmulScratch {
-    std::int16_t* rows = nullptr;       // of a: each rounded up to whole groups
-    std::int16_t* panels = nullptr;     // of b: packed as weights of linear layers are
+    std::byte* rows = nullptr;          // of a: each rounded up to whole groups
+    std::byte* panels = nullptr;        // of b: packed as weights of linear layers are
     std::byte* row_terms = nullptr;     // what the zero point of b adds to a row
     std::byte* column_terms = nullptr;  // what that of a adds to a column: where its sums begin
 };
@@ -101,9 +101,11 @@ constexpr Status check_matmul_shape(const MatmulShape& shape, const index_t (&im
     return {};
 }
 
-/// The order in which a matmul packs its second operand, and the type of its sums.
+/// The order in which a matmul packs its second operand. int8 codes stay bytes where the backend's tiles multiply an
+/// unsigned byte by a signed one; elsewhere tiles of int16 take them.
 constexpr simd::Packing matmul_packing(const PackingRules& rules, DType dtype) noexcept {
-    return dtype == DType::int16 ? rules.wide_packing : rules.int16_packing;
+    if (dtype == DType::int16) return rules.wide_packing;
+    return rules.int8_packing.staging == simd::Staging::offset_binary ? rules.int8_packing : rules.int16_packing;
 }
 
 /// Sizes or, with a buffer, places the scratch of a run.
@@ -112,9 +114,10 @@ inline MatmulScratch place_matmul(const MatmulShape& shape, const simd::Packing&
     const index_t depth = round_up(shape.inner, packing.depth), columns = round_up(shape.columns, packing.step);
     const index_t planes = packing.splits && dtype == DType::int16 ? 2 : 1;
     const index_t sum = arith::matmul_sum_bits(dtype) / 8;
+    const index_t element = packing.staging == simd::Staging::offset_binary ? 1 : 2;
     MatmulScratch scratch;
-    scratch.rows = cursor.take<std::int16_t>(shape.rows * depth);
-    scratch.panels = cursor.take<std::int16_t>(columns * depth * planes);
+    scratch.rows = cursor.take<std::byte>(shape.rows * depth * element);
+    scratch.panels = cursor.take<std::byte>(columns * depth * planes * element);
     scratch.row_terms = cursor.take<std::byte>(shape.rows * sum);
     scratch.column_terms = cursor.take<std::byte>(columns * sum);
     return scratch;
