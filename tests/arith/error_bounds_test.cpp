@@ -136,7 +136,8 @@ template <class TargetType> Errors measure_mul(DType in, DType out, std::uint64_
     using Policy = arith::RequantizePolicy<TargetType, std::int32_t>;
     Random random(seed);
     Errors errors(out);
-    const double largest = std::pow(static_cast<double>(highest_code(in)), 2.0) / highest_code(out);
+    const double largest =
+        std::pow(static_cast<double>(highest_code(in)), 2.0) / static_cast<double>(highest_code(out));
     for (int i = 0; i < 20'000; ++i) {
         const float s_x = random.scale(-8, 0), s_y = random.scale(-8, 0);
         const float s_out = static_cast<float>(largest * static_cast<double>(s_x * s_y)) * random.scale(-3, 0);
