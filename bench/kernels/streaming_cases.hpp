@@ -402,6 +402,20 @@ template <class Backend> void add_embedding(std::vector<Case>& cases) {
          }});
 }
 
+/// A row of a cache of 1,024 rows and 64 channels replaced in its place, and beside the cache.
+template <class Backend> void add_index_copy(std::vector<Case>& cases) {
+    constexpr index_t rows = 1024;
+    for (const bool in_place : {true, false})
+        cases.push_back(
+            {in_place ? "index_copy/s8s8/in_place" : "index_copy/s8s8/copy", 1, 1, [in_place](Tensors& t, index_t n) {
+                 const kernels::IndexCopyParams params{.rows = rows, .inner = channels};
+                 const std::vector<std::int32_t> index(static_cast<std::size_t>(n / rows / channels), 7);
+                 kernels::index_copy_codes<std::int8_t>({&params, in_place ? t.out.data() : t.codes.data(),
+                                                         t.more_codes.data(), index.data(), t.out.data(),
+                                                         n / rows / channels, &serial});
+             }});
+}
+
 template <class Backend> std::vector<Case> cases_of() {
     using bayes = target::bpu<march::bayes>;
     std::vector<Case> cases;
@@ -422,6 +436,7 @@ template <class Backend> std::vector<Case> cases_of() {
     add_layer_norm<Backend>(cases);
     add_matmul<Backend>(cases);
     add_embedding<Backend>(cases);
+    add_index_copy<Backend>(cases);
     const Window2d two{{2, 2}, {2, 2}, {}, {1, 1}}, three{{3, 3}, {2, 2}, {}, {1, 1}},
         all{{32, 32}, {1, 1}, {}, {1, 1}};
     add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::max_pool2d, two);

@@ -90,6 +90,7 @@
 #include "intq/quantization/modules/weight_codes.hpp"
 
 // The rows of operators for quantization, and a converted model as a list of steps.
+#include "intq/quantization/operators/causal_fill.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/custom.hpp"
 #include "intq/quantization/operators/elementwise.hpp"
@@ -97,6 +98,7 @@
 #include "intq/quantization/operators/extreme.hpp"
 #include "intq/quantization/operators/float_step.hpp"
 #include "intq/quantization/operators/image_input.hpp"
+#include "intq/quantization/operators/index_copy.hpp"
 #include "intq/quantization/operators/layer_norm.hpp"
 #include "intq/quantization/operators/mask.hpp"
 #include "intq/quantization/operators/matmul.hpp"

@@ -419,6 +419,26 @@ Outcome run_embedding(const KernelTable& table, Draw draw) {
     return to.bytes();
 }
 
+Outcome run_index_copy(const KernelTable& table, Draw draw) {
+    const Drawn d(draw, table);
+    const auto* const row = find(table.index_copy, [&](const kernels::IndexCopyRow& r) { return r.dtype == d.dtype; });
+    const index_t batch = draw.between(1, 3);
+    const kernels::IndexCopyParams rows{.outer = draw.between(1, 5),
+                                        .rows = draw.between(1, 20),
+                                        .inner = draw.between(1, 40),
+                                        .count = draw.between(1, 5)};
+    if (row == nullptr) return {};
+    std::vector<std::int32_t> index;
+    for (index_t i = 0; i < batch * rows.count; ++i)
+        index.push_back(static_cast<std::int32_t>(draw.one_in(9) ? draw.between(INT32_MIN, INT32_MAX)
+                                                                 : draw.between(0, rows.rows - 1)));
+    const index_t planes = batch * rows.outer * rows.inner * d.element;
+    Given x(draw, planes * rows.rows), source(draw, planes * rows.count);
+    Taken to(draw, planes * rows.rows);
+    row->run({&rows, x.bytes(), source.bytes(), index.data(), to.as<std::byte>(), batch, &serial});
+    return to.bytes();
+}
+
 Outcome run_layer_norm(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
     const auto* const row = find(table.layer_norm, [&](const kernels::LayerNormRow& r) { return r.input == d.dtype; });
@@ -611,6 +631,7 @@ constexpr Operator operators[] = {
     {"layer_norm", &run_layer_norm},
     {"matmul", &run_matmul},
     {"embedding", &run_embedding},
+    {"index_copy", &run_index_copy},
     {"quantize", &run_quantize},
     {"dequantize", &run_dequantize},
     {"move", &run_move},

@@ -102,6 +102,15 @@ private:
         tensors_.back().layout = Layout::row_major;
         return y;
     }
+    /// Codes of a third input, of which those that the ids of the last one name are of a fourth.
+    std::int32_t index_copy() {
+        const std::int32_t ids = inputs_.back();
+        inputs_.push_back(tensor(Shape(batch, index_t{16})));
+        const std::int32_t x = inputs_.back();
+        inputs_.push_back(tensor(Shape(batch, index_t{3})));
+        return push(OpKind::index_copy, {x, inputs_.back(), ids}, Shape(batch, index_t{16}),
+                    kernels::IndexCopyParams{.rows = 16, .count = 3});
+    }
     void need(index_t workspace) { workspace_ = workspace > workspace_ ? workspace : workspace_; }
 
     void build() {
@@ -173,7 +182,8 @@ private:
                 ? value_of(arith::make_average_of_values(policy, of, of, out, 6, PoolDivisor::valid_cells, false))
                 : value_of(arith::make_mean(policy, of, of, out, 6))};
         x = push(OpKind::avg_pool2d, {x}, Shape(batch, channels, index_t{1}, index_t{1}), mean);
-        outputs_ = {x, embedding()};
+        const std::int32_t rows = embedding();
+        outputs_ = {x, rows, index_copy()};
     }
 
     const kernels::KernelTable& table_;

@@ -353,6 +353,17 @@ inline bool run_embedding_rows(const KernelTable& table) {
     return table.embedding.size() == 2;
 }
 
+inline bool run_index_copy_rows(const KernelTable& table) {
+    const std::int32_t index[4] = {3, 0, -1, 9};  // the last two have no row
+    for (const kernels::IndexCopyRow& row : table.index_copy) {
+        const kernels::IndexCopyParams params{.outer = 2, .rows = 4, .inner = 4, .count = 2};
+        clear_y();
+        row.run({&params, x_memory, x_memory, index, y_memory, 2, &serial});
+        if (!y_agrees(row.dtype)) return false;
+    }
+    return table.index_copy.size() == 2;
+}
+
 inline bool run_layer_norm_rows(const KernelTable& table) {
     static std::int32_t weight[inputs] = {}, bias[inputs] = {};
     for (index_t i = 0; i < inputs; ++i) weight[i] = 1 << 29;
@@ -631,6 +642,7 @@ inline int run_target(const KernelTable& table) {
     if (!run_matmul_rows(table)) return 16;
     if (!run_embedding_rows(table)) return 17;
     if (!run_log_softmax_rows(table)) return 18;
+    if (!run_index_copy_rows(table)) return 19;
     return 0;
 }
 

@@ -731,6 +731,31 @@ void check_embedding() {
     check_gradient(problem);
 }
 
+void check_index_copy() {
+    const auto shared = intq::Tensor::from(Shape(index_t{2}), std::vector<std::int64_t>{3, 0});
+    const auto each = intq::Tensor::from(Shape(2, 2), std::vector<std::int32_t>{3, 0, 1, 2});
+    for (const intq::Tensor& index : {shared, each}) {
+        const bool of_samples = index.rank() == 2;
+        GradientProblem problem{.op = "index_copy", .input_shapes = {Shape(2, 4, 3), Shape(2, 2, 3)}};
+        problem.function = &nn::index_copy_function;
+        problem.output_shape = Shape(2, 4, 3);
+        problem.places = {{0, 0}, {3, 0}};
+        problem.arrange = [=](const std::vector<nn::Value>& t) {
+            return std::vector<nn::Value>{t[0], nn::Value(std::int64_t{1}), index, t[1]};
+        };
+        problem.oracle = [=](const std::vector<Numbers>& leaves) {
+            const index_t first[] = {3, 0}, second[] = {1, 2};
+            return each_place(Shape(2, 4, 3), [&](const auto& at) {
+                const index_t* const rows = of_samples && at[0] == 1 ? second : first;
+                for (index_t row = 0; row < 2; ++row)
+                    if (rows[row] == at[1]) return number_at(leaves[1], Shape(2, 2, 3), {at[0], row, at[2]});
+                return number_at(leaves[0], Shape(2, 4, 3), {at[0], at[1], at[2]});
+            });
+        };
+        check_gradient(problem);
+    }
+}
+
 template <class Norm> void check_run_norm(const char* op, const std::vector<std::string>& parameters) {
     const bool is_centered = parameters.size() == 2;
     for (const Shape& normalized : {Shape(4), Shape(3, 4)}) {
@@ -1187,6 +1212,22 @@ void check_masked_fill() {
     }
 }
 
+void check_causal_fill() {
+    const auto position = intq::Tensor::from(Shape(2, 3), std::vector<std::int64_t>{0, 3, 1, 2, -1, 0});
+    GradientProblem problem{.op = "causal_fill", .input_shapes = {Shape(2, 2, 3, 4)}};
+    problem.output_shape = Shape(2, 2, 3, 4);
+    problem.function = &nn::causal_fill_function;
+    problem.more_inputs = {nn::Value(position), nn::Value(0.5)};
+    problem.oracle = [](const std::vector<Numbers>& leaves) {
+        const index_t last[2][3] = {{0, 3, 1}, {2, -1, 0}};
+        return each_place(Shape(2, 2, 3, 4), [&](const auto& at) {
+            return at[3] > last[at[0]][at[2]] ? 0.5
+                                              : number_at(leaves[0], Shape(2, 2, 3, 4), {at[0], at[1], at[2], at[3]});
+        });
+    };
+    check_gradient(problem);
+}
+
 struct GradientCase {
     const char* sentence;
     void (*check)();
@@ -1228,6 +1269,8 @@ constexpr GradientCase gradient_cases[] = {
     {"functions of one element", &check_unary},
     {"clamp with one limit and two", &check_clamp},
     {"masked_fill with a mask of the module and of the call", &check_masked_fill},
+    {"causal_fill hands on what no position hides", &check_causal_fill},
+    {"index_copy gives each replaced row to the source, with one index and with one of each sample", &check_index_copy},
 };
 
 /// Operators that have no gradient by nature, with the reason.

@@ -79,13 +79,15 @@ Tensor read_stored(const Source& source, const std::vector<index_t>& input, inde
     return count > 0 ? samples.batch(0, std::min(count, samples.extent(0))) : samples;
 }
 
-/// Integers of an input that takes them.
+/// Integers of an input that takes them; (N) where it takes one of each sample.
 Tensor read_ids(const Source& source, const InputInfo& input, index_t count) {
-    const Tensor ids = source.array ? *source.array : load_npy(source.path);
+    Tensor ids = source.array ? *source.array : load_npy(source.path);
     if ((ids.dtype() != DType::int64 && ids.dtype() != DType::int32) || ids.rank() < 1 || ids.size() == 0)
         throw Error(source.where, "the input " + in_quotes(input.name) +
                                       " takes integers, int64 or int32 (N, ...); given " + name_of(ids.dtype()) + " " +
                                       intq::to_string(ids.shape()));
+    const bool is_one_each = ids.rank() == 1 && input.extents.size() == 2 && input.extents[1] == 1;
+    if (is_one_each) ids = ids.contiguous().reshape(Shape(ids.size(), 1));
     if (!fits(ids.shape(), input.extents))
         throw Error(source.where, "the shape " + intq::to_string(ids.shape()) + " does not fit: the model takes " +
                                       describe_input(input.extents));

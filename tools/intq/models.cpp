@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "options.hpp"
@@ -129,11 +130,15 @@ interop::onnx::Model read_onnx(const std::string& path) {
 
 std::vector<InputInfo> inputs_of(const interop::onnx::Model& file) {
     std::vector<InputInfo> inputs;
+    const std::set<std::string> positions = interop::onnx::position_inputs(file);
     for (const auto& input : file.graph.inputs) {
         const auto has_value = [&](const auto& tensor) { return tensor.name == input.name; };
         const auto& values = file.graph.initializers;
         if (std::none_of(values.begin(), values.end(), has_value))
             inputs.push_back({input.name, input.shape, input.dtype == DType::int64 || input.dtype == DType::int32});
+        // The model takes them as (N, T).
+        if (!inputs.empty() && inputs.back().name == input.name && positions.count(input.name) != 0)
+            inputs.back().extents = {1, input.shape.empty() ? 1 : input.shape[0]};
     }
     return inputs;
 }

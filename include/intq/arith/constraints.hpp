@@ -82,7 +82,8 @@ template <DType Type>
 inline constexpr auto unlimited_rows =
     rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::max_pool2d, OpKind::avg_pool2d, OpKind::cat, OpKind::flatten,
                  OpKind::mul, OpKind::lookup_table, OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice,
-                 OpKind::permute, OpKind::reshape, OpKind::layer_norm, OpKind::matmul, OpKind::log_softmax>;
+                 OpKind::permute, OpKind::reshape, OpKind::layer_norm, OpKind::matmul, OpKind::log_softmax,
+                 OpKind::index_copy>;
 
 /// A softmax of int8 codes.
 template <DType... Outputs>

@@ -48,12 +48,13 @@ inline constexpr auto bernoulli2_constraints = join_rows(
 
 /// bayes and meta share these for each type; they differ in the rows with int16 weights.
 template <DType Type>
-inline constexpr auto bayes_rows = join_rows(
-    weighted_rows<Type, DType::int8, DType::int8, DType::int16, DType::int32>,
-    std::array<ConstraintRow, 2>{detail::pool_row(OpKind::max_pool2d, Type),
-                                 detail::pool_row(OpKind::avg_pool2d, Type)},
-    rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::cat, OpKind::flatten, OpKind::mul, OpKind::lookup_table,
-                 OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice, OpKind::permute, OpKind::reshape>);
+inline constexpr auto bayes_rows =
+    join_rows(weighted_rows<Type, DType::int8, DType::int8, DType::int16, DType::int32>,
+              std::array<ConstraintRow, 2>{detail::pool_row(OpKind::max_pool2d, Type),
+                                           detail::pool_row(OpKind::avg_pool2d, Type)},
+              rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::cat, OpKind::flatten, OpKind::mul,
+                           OpKind::lookup_table, OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice,
+                           OpKind::permute, OpKind::reshape, OpKind::index_copy>);
 
 inline constexpr auto bayes_constraints =
     join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, embedding_rows<DType::int8, DType::int16>,

@@ -43,6 +43,7 @@ enum class OpKind : std::uint8_t {
     matmul,
     embedding,
     log_softmax,
+    index_copy,
     program,
     count_  // number of kinds; not an operator
 };
@@ -53,7 +54,7 @@ inline constexpr const char* op_kind_names[] = {
     "linear",        "add",         "relu",       "max_pool2d",    "avg_pool2d",     "cat",        "flatten",
     "layout_change", "softmax",     "mul",        "lookup_table",  "interpolate",    "pad",        "sub",
     "slice",         "permute",     "reshape",    "constant",      "quantize_image", "layer_norm", "matmul",
-    "embedding",     "log_softmax", "program",
+    "embedding",     "log_softmax", "index_copy", "program",
 };
 static_assert(sizeof op_kind_names / sizeof *op_kind_names == static_cast<std::size_t>(OpKind::count_),
               "each OpKind needs a name, in the same order");

@@ -66,7 +66,7 @@ struct OperatorRow {
     SuiteValues suite_values = SuiteValues::unknown;
     bool is_compared = true;         // by numeric_suite::fx
     bool is_compared_eager = false;  // by the default list of compare_model_outputs()
-    bool reads_ids = false;          // its first argument is integers, which no quantizer rounds
+    int ids = -1;                    // the argument that is integers, which no quantizer rounds; -1: none
 };
 
 /// One row per operator.
@@ -100,7 +100,7 @@ inline constexpr OperatorRow operator_rows[] = {
      .suite_values = SuiteValues::real, .is_compared_eager = true},
     {.name = "instance_norm", .modules = "InstanceNorm1d InstanceNorm2d InstanceNorm3d",
      .onnx = "InstanceNormalization", .suite_values = SuiteValues::real, .is_compared_eager = true},
-    {.name = "embedding", .modules = "Embedding", .onnx = "Gather", .is_compared_eager = true, .reads_ids = true},
+    {.name = "embedding", .modules = "Embedding", .onnx = "Gather", .is_compared_eager = true, .ids = 0},
     {.name = "lstm", .modules = "LSTM", .has_integer_form = false, .suite_values = SuiteValues::real,
      .is_compared_eager = true},
     {.name = "relu", .modules = "ReLU", .functions = "relu", .methods = "relu", .onnx = "Relu", .tflite = "RELU",
@@ -144,6 +144,7 @@ inline constexpr OperatorRow operator_rows[] = {
      .suite_values = SuiteValues::real},
     {.name = "masked_fill", .modules = "MaskedFill", .functions = "masked_fill", .methods = "masked_fill",
      .onnx = "Where"},
+    {.name = "causal_fill", .functions = "causal_fill", .onnx = "Where", .ids = 1},
     {.name = "cat", .modules = "FloatFunctional.cat", .functions = "cat", .onnx = "Concat",
      .onnx_on_codes = "QLinearConcat", .tflite = "CONCATENATION PACK"},
     {.name = "sum", .modules = "FloatFunctional.sum", .functions = "sum", .methods = "sum", .onnx = "ReduceSum",
@@ -181,8 +182,10 @@ inline constexpr OperatorRow operator_rows[] = {
      .is_compared = false},
     {.name = "pad", .functions = "pad", .onnx = "Pad", .tflite = "PAD PADV2 MIRROR_PAD", .numbers = Numbers::filled,
      .suite_values = SuiteValues::as_input},
+    {.name = "index_copy", .functions = "index_copy", .methods = "index_copy", .onnx = "ScatterElements ScatterND",
+     .is_compared = false, .ids = 2},
     // With the table as an argument.
-    {.name = "functional_embedding", .functions = "embedding", .has_integer_form = false, .reads_ids = true},
+    {.name = "functional_embedding", .functions = "embedding", .has_integer_form = false, .ids = 0},
     {.name = "size", .methods = "size", .has_integer_form = false, .has_gradient = false,
      .is_compared = false},
     // Functions of one element (nn/float_operators/unary.hpp), which tables of codes compute.
@@ -253,10 +256,10 @@ constexpr Numbers numbers_of(std::string_view name) noexcept {
     return row == nullptr ? Numbers::computed : row->numbers;
 }
 
-/// Whether a named operator's first argument is integers.
-constexpr bool reads_ids(std::string_view name) noexcept {
+/// The argument of a named operator that is integers; -1 for none.
+constexpr int ids_of(std::string_view name) noexcept {
     const OperatorRow* const row = find_operator_row(name);
-    return row != nullptr && row->reads_ids;
+    return row == nullptr ? -1 : row->ids;
 }
 
 /// Calls visit(word) for each word of a list of an OperatorRow.

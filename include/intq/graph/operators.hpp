@@ -67,6 +67,11 @@ inline constexpr auto operator_spellings = detail::make_spellings();
 /// The module that a call_module node calls; null for other nodes.
 nn::Module* module_of(const Node& node, nn::Module& root);
 
+/// Whether a node reads a value as the integers of its operator (OperatorRow::ids), and nowhere else.
+///
+/// @param op  the name of the node's operator
+bool takes_as_ids(const Node& node, std::string_view op, const Node& value);
+
 /// The name by which a user knows a node: its module's, or its own.
 std::string layer_name(const Node& node);
 
@@ -105,6 +110,8 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(graph)
 
+#    include <algorithm>
+
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
@@ -128,6 +135,14 @@ INTQ_INLINE std::string type_of(const Node& node, nn::Module& root) {
 
 INTQ_INLINE std::string operator_of(const Node& node, nn::Module& root) {
     return operator_of(node.op(), type_of(node, root), node.method());
+}
+
+INTQ_INLINE bool takes_as_ids(const Node& node, std::string_view op, const Node& value) {
+    const int ids = ids_of(op);
+    if (ids < 0 || static_cast<std::size_t>(ids) >= node.args().size()) return false;
+    const auto inputs = node.inputs();
+    return node.args()[static_cast<std::size_t>(ids)].node() == &value &&
+           std::count(inputs.begin(), inputs.end(), &value) == 1;
 }
 
 INTQ_INLINE std::string operator_of(Op op, const std::string& type, std::string_view method) {

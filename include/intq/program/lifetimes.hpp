@@ -97,7 +97,8 @@ INTQ_INLINE std::int32_t place_of_output(const runtime::Program& program, const 
     if (row == nullptr || row->runs_in_place == nullptr || instruction.rows > 0 ||
         !row->runs_in_place(instruction.params))
         return instruction.output;
-    for (const std::int32_t operand : program.operands_of(instruction)) {
+    const auto operands = program.operands_of(instruction);
+    for (const std::int32_t operand : row->in_place_of_first ? operands.first(1) : operands) {
         const runtime::Lifetime& life = lives.tensors[static_cast<std::size_t>(operand)];
         if (program.tensor(operand).is_given() || program.tensor(operand).holds_sums()) continue;
         const bool dies = life.last == static_cast<std::int32_t>(at) && operand != instruction.output;

@@ -110,7 +110,9 @@ inline Status check_own_ranges(const Program& program, const kernels::KernelTabl
         if (workspace.overlaps(range)) return {StatusCode::corrupt, instruction.op, Field::workspace, operand, 0};
         // An operand that is broadcast is read after its place in the output was written. It has fewer bytes than the
         // output, except that sums took.
-        const bool in_place = runs_in_place && range.first == output.first && range.last == output.last &&
+        const bool may_take =
+            runs_in_place && (!row->in_place_of_first || operand == program.operands_of(instruction)[0]);
+        const bool in_place = may_take && range.first == output.first && range.last == output.last &&
                               !program.tensor(operand).holds_sums();
         if (output.overlaps(range) && !in_place)
             return {StatusCode::corrupt, instruction.op, Field::arena, operand, instruction.output};

@@ -21,7 +21,7 @@ inline namespace INTQ_CORE_ABI {
 
 /// First bytes of a program file. The first is not text; the line ends reveal a transfer that changed them.
 inline constexpr std::array<unsigned char, 8> program_file_magic{0x89, 'I', 'N', 'T', 'Q', '\r', '\n', 0x1a};
-inline constexpr std::uint32_t program_file_version = 7;
+inline constexpr std::uint32_t program_file_version = 8;
 
 /// The first bytes of a program file, all numbers little-endian.
 struct ProgramFileHeader {

@@ -16,16 +16,20 @@
 
 namespace intq::test {
 
-/// Inputs of a model are named x, those with a second one x and z, of one shape.
+/// Inputs of a model are named x, those with a second one x and z, of one shape; two positions of each sample are p.
 struct ExportedModel {
     std::string name;
     nn::ModulePtr model;
     Shape sample;  // of an input, behind the axis of the samples
     bool has_two_inputs = false;
-    bool takes_ids = false;  // of 7 rows
+    bool takes_ids = false;      // of 7 rows
+    bool has_positions = false;  // of 6 rows
 
     std::vector<std::string> names() const {
-        return has_two_inputs ? std::vector<std::string>{"x", "z"} : std::vector<std::string>{"x"};
+        std::vector<std::string> result{"x"};
+        if (has_two_inputs) result.push_back("z");
+        if (has_positions) result.push_back("p");
+        return result;
     }
     std::vector<intq::Tensor> inputs(index_t samples, unsigned seed) const {
         Shape shape = sample;
@@ -35,6 +39,7 @@ struct ExportedModel {
         if (takes_ids) return {random_ids(shape, seed, 7)};
         std::vector<intq::Tensor> result{random_tensor(shape, seed)};
         if (has_two_inputs) result.push_back(random_tensor(shape, seed + 1));
+        if (has_positions) result.push_back(random_ids(Shape(samples, 2), seed + 2, 6));
         return result;
     }
 };
@@ -168,6 +173,18 @@ inline void add_elements(ExportedZoo& zoo) {
     zoo.of("identity", image, std::make_shared<nn::Identity>());
     zoo.of("embedding", Shape(index_t{5}), std::make_shared<nn::Embedding>(nn::EmbeddingOptions{7, 4}));
     zoo.zoo.back().takes_ids = true;
+    zoo.zoo.push_back(
+        {"index_copy",
+         make_model({}, [](M&, nn::Arguments a) { return nn::index_copy(a[0], 2, a[2], nn::slice(a[1], 2, 0, 2)); },
+                    {"x", "z", "p"}),
+         image, true});
+    zoo.zoo.back().has_positions = true;
+    zoo.zoo.push_back(
+        {"causal_fill",
+         make_model({}, [](M&, nn::Arguments a) { return nn::causal_fill(nn::slice(a[0], 2, 0, 2), a[1], -100.0); },
+                    {"x", "p"}),
+         image});
+    zoo.zoo.back().has_positions = true;
     zoo.zoo.push_back({"stubs", stubbed({}, [](M&, nn::Arguments a) { return nn::relu(a[0]); }), image});
 }
 

@@ -138,6 +138,14 @@ inline std::vector<ZooModel> quantized_zoo() {
                                {"dequant", std::make_shared<nn::DeQuantStub>()}},
                               [](auto& m, nn::Arguments a) { return m.call("dequant", m.call("act", a[0])); }),
                    random_ids(Shape(3, 5), 31, 7)});
+    zoo.push_back({"index_copy",
+                   make_model({{"act", std::make_shared<nn::Embedding>(nn::EmbeddingOptions{7, 8})},
+                               {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                              [](auto& m, nn::Arguments a) {
+                                  const nn::Value rows = m.call("act", a[0]);
+                                  return m.call("dequant", nn::index_copy(rows, 1, a[0], rows));
+                              }),
+                   random_ids(Shape(3, 7), 31, 7)});
     zoo.push_back({"residual", std::make_shared<ResidualNet>(4), random_tensor(Shape(3, 3, 6, 6), 7)});
     return zoo;
 }

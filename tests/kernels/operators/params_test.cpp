@@ -120,6 +120,7 @@ TEST_CASE(
     check_whole<kernels::LayerNormStepParams>(OpKind::layer_norm, checked);
     check_whole<kernels::MatmulStepParams>(OpKind::matmul, checked);
     check_whole<kernels::EmbeddingParams>(OpKind::embedding, checked);
+    check_whole<kernels::IndexCopyParams>(OpKind::index_copy, checked);
     check_whole<kernels::ConstantParams>(OpKind::constant, checked);
     check_whole<kernels::QuantizeImageParams>(OpKind::quantize_image, checked);
     for (const kernels::ProgramOperator& row : kernels::program_operators) {
@@ -348,6 +349,20 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     embedded.tensors[0].has_stated_bounds = true;
     embedded.tensors[1].layout = Layout::row_major;
     embedded.check(table, ops);
+    const kernels::EmbeddingParams overlapping{wide, 5, 4, DType::int16, -1};
+    RoundTrip masks(OpKind::embedding, DType::int16, {Shape(2, index_t{3}), Shape(2, index_t{3}, index_t{4})},
+                    &overlapping);
+    masks.tensors = embedded.tensors;
+    masks.check(table, ops);
+    const kernels::IndexCopyParams rows{.outer = 2, .rows = 5, .inner = 3, .count = 2};
+    const Shape cache(2, 2, 5, 3), row(2, 2, 2, 3);
+    RoundTrip copied(OpKind::index_copy, DType::int16, {cache, row, Shape(2, index_t{2}), cache}, &rows);
+    for (kernels::ArenaTensor& tensor : copied.tensors) tensor.layout = Layout::row_major;
+    copied.tensors[2].dtype = DType::int32;
+    copied.tensors[2].layout = Layout::channels_last;
+    copied.tensors[2].qparams = QParams::per_tensor(1.0f, 0, 0, 4);
+    copied.tensors[2].has_stated_bounds = true;
+    copied.check(table, ops);
     for (const DType dtype : {DType::int8, DType::int16}) {
         std::vector<std::int16_t> entries(3 * 256);
         for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = static_cast<std::int16_t>(41 * i);

@@ -432,6 +432,48 @@ TEST_CASE("embedding on views copies the rows of its ids, and names the first id
     check(std::int16_t{});
 }
 
+TEST_CASE("index_copy on views replaces the rows of its indices along any axis, and names the first without a row") {
+    const auto check = []<class Code>(Code) {
+        // (2, 3, 4, 5) channels last: the bytes are (2, 4, 5, 3), so that each axis lies elsewhere than row by row.
+        std::vector<Code> memory(2 * 3 * 4 * 5), rows(2 * 3 * 4 * 5);
+        for (int axis = 0; axis < 4; ++axis) {
+            const index_t extents[] = {2, 3, 4, 5};
+            Shape of_source(2, 3, 4, 5);
+            of_source[axis] = 2;
+            for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<Code>(i % 100);
+            for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<Code>(-1 - static_cast<int>(i % 100));
+            const std::vector<Code> before = memory;
+            const TensorView<Code, 4, channels_last> cache(memory.data(), {2, 3, 4, 5});
+            const TensorView<const Code, 4, channels_last> old(before.data(), {2, 3, 4, 5});
+            const TensorView<const Code, 4, channels_last> source(
+                rows.data(), {of_source[0], of_source[1], of_source[2], of_source[3]});
+            std::vector<std::int32_t> index{static_cast<std::int32_t>(extents[axis] - 1), 0};
+            const TensorView<const std::int32_t, 1> at(index.data(), {2});
+            REQUIRE(kernels::check_index_copy(at, source, cache, axis).ok());
+            kernels::index_copy(at, source, cache, axis, backward());
+            CHECK(count_wrong(cache, [&](const Index& i) -> std::int64_t {
+                      Index from = i;
+                      const bool is_replaced = i[static_cast<std::size_t>(axis)] == index[0] ||
+                                               i[static_cast<std::size_t>(axis)] == index[1];
+                      from[static_cast<std::size_t>(axis)] = i[static_cast<std::size_t>(axis)] == index[0] ? 0 : 1;
+                      return is_replaced ? code_at(source, from) : code_at(old, i);
+                  }) == 0);
+            for (const std::int32_t row : {-1, static_cast<int>(extents[axis])}) {
+                index[1] = row;
+                const Status refused = kernels::check_index_copy(at, source, cache, axis);
+                CHECK(refused.code == StatusCode::value_out_of_range);
+                CHECK(refused.field == Field::input);
+                CHECK(refused.given == row);
+            }
+            const TensorView<const std::int32_t, 1> one(index.data(), {1});
+            CHECK(kernels::check_index_copy(one, source, cache, axis).code == StatusCode::shape_mismatch);
+            CHECK(kernels::check_index_copy(at, source, cache, 4).field == Field::axis);
+        }
+    };
+    check(std::int8_t{});
+    check(std::int16_t{});
+}
+
 TEST_CASE("matmul on views names what does not fit") {
     using Target = target::fp32;
     std::int8_t memory[512] = {};

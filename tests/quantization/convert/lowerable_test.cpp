@@ -428,6 +428,36 @@ void reach_embedding(const kernels::KernelTable& table, std::set<RowKey>& reache
     }
 }
 
+/// A cache that takes a row, by a position.
+void reach_index_copy(const kernels::KernelTable& table, std::set<RowKey>& reached, std::vector<std::string>& late) {
+    const auto model = test::make_model(
+        {{"quant_x", std::make_shared<nn::QuantStub>()},
+         {"quant_row", std::make_shared<nn::QuantStub>()},
+         {"dequant", std::make_shared<nn::DeQuantStub>()}},
+        [](test::LambdaModel& m, nn::Arguments x) {
+            return m.call("dequant", nn::index_copy(m.call("quant_x", x[0]), 2, x[2], m.call("quant_row", x[1])));
+        },
+        {"x", "row", "at"});
+    model->eval();
+    const std::vector<intq::Tensor> inputs{test::random_tensor(Shape(2, 3, 4, 5), 1, 0.5f),
+                                           test::random_tensor(Shape(2, 3, 1, 5), 2),
+                                           intq::Tensor::from(Shape(2, 1), {std::int64_t{3}, std::int64_t{0}})};
+    const std::vector<nn::Value> values(inputs.begin(), inputs.end());
+    for (const DType dtype : {DType::int8, DType::int16}) {
+        try {
+            const auto prepared = prepare_calibration_fx(*model, mapping_of(dtype, false), table.policy());
+            prepared->dispatch("forward", values);
+            const QuantizedGraph quantized = convert_fx(*prepared);
+            collect_rows(quantized, reached);
+            const double db = sqnr(make_reference(quantized)->dispatch("forward", values).tensor(),
+                                   lower(quantized, table, 2).run(inputs).at(0));
+            if (!(db > 100.0)) late.push_back("index_copy: " + std::to_string(db) + " dB");
+        } catch (const Error& error) {
+            if (std::string(error.what()).rfind("prepare: ", 0) != 0) late.push_back(error.what());
+        }
+    }
+}
+
 }  // namespace
 
 TEST_CASE("What prepare takes is lowered and runs, and every row of every constraint table is reached") {
@@ -454,6 +484,7 @@ TEST_CASE("What prepare takes is lowered and runs, and every row of every constr
                 }
         reach_typed_rows(*table, reached, late);
         reach_embedding(*table, reached, late);
+        reach_index_copy(*table, reached, late);
         CHECK(late == std::vector<std::string>{});
         for (const arith::ConstraintRow& row : table->policy().constraints) {
             const RowKey key{row.op, row.input, row.weight, row.output};

@@ -145,6 +145,8 @@ INTQ_INLINE const char* type_of(kernels::ParamKind kind) {
             return "intq::kernels::LogSoftmaxParams";
         case embedding:
             return "intq::kernels::EmbeddingParams";
+        case index_copy:
+            return "intq::kernels::IndexCopyParams";
         case none:
             break;
     }

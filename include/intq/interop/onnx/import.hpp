@@ -43,6 +43,10 @@ struct ImportedModel {
 };
 ImportedModel import_with_codes(const Model& model);
 
+/// The inputs of a model that are positions of tokens (T), or a single one. The imported model takes them as (N, T), T
+/// of each sample: a file states those of one sample, or the same for all.
+std::set<std::string> position_inputs(const Model& model);
+
 /// A node that import_model() refuses.
 struct RefusedNode {
     std::string layer;  // as its module would be named, unless that name is taken
@@ -144,6 +148,7 @@ public:
 private:
     /// Takes in the parts of the file beside its nodes, and finds which nodes are read.
     void begin() {
+        positions_ = position_inputs(graph_);
         joined_ = gelus_by_parts(graph_);
         joined_.merge(norms_by_parts(graph_));
         joined_.merge(functions_by_parts(graph_));
@@ -182,9 +187,21 @@ private:
             check_dims("the input " + in_quotes(input.name), input.shape);
             state_.values[input.name] = {.node = &state_.next_node().placeholder(input.name), .dims = dims_of(input)};
             if (holds_codes) state_.values[input.name].codes = input.dtype;
-            state_.values[input.name].is_ids = holds_ids;
+            if (holds_ids) note_ids(input);
         }
         if (!any) throw Error("the graph has no input");
+    }
+
+    /// Integers of several axes may be positions; those of fewer are if they are read so.
+    void note_ids(const ValueInfo& input) {
+        ImportedValue& value = state_.values[input.name];
+        value.is_ids = true;
+        if (!value.dims || (value.dims->size() != 2 && positions_.count(input.name) == 0)) return;
+        const index_t count = value.dims->empty() ? 1 : value.dims->back();
+        value.positions = {.kind = PositionValue::Kind::positions,
+                           .node = value.node,
+                           .columns = count,
+                           .axis = value.dims->empty() ? 0 : value.dims->size() - 1};
     }
 
     Dims dims_of(const ValueInfo& input) {
@@ -249,6 +266,7 @@ private:
                                                              describe_node(node, state_.node_count) +
                                                              ", which is not supported";
         NodeImport import(node, state_);
+        if (operators::read_positions(import)) return;
         if (!operators::fold_constants(import)) import_node(import);
         import.check_attributes_are_read();
     }
@@ -326,6 +344,7 @@ private:
     ImportState state_;
     std::map<std::string, const Node*> makers_;
     std::set<const Node*> live_;
+    std::set<std::string> positions_;     // inputs without an axis of samples
     std::map<const Node*, Node> joined_;  // by the last of its parts
 };
 
@@ -356,6 +375,8 @@ INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
     const detail::ReadForm form(model);
     return detail::Importer(form.model(), node_count).run();
 }
+
+INTQ_INLINE std::set<std::string> position_inputs(const Model& model) { return position_inputs(model.graph); }
 
 INTQ_INLINE std::vector<RefusedNode> find_refused_nodes(const Model& model) {
     const std::size_t node_count = model.graph.nodes.size();

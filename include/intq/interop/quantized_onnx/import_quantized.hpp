@@ -194,12 +194,15 @@ private:
             return;
         }
         std::vector<graph::Node*> operands = node.operands();
-        std::erase_if(operands, [](const graph::Node* operand) { return graph::gives_shape(*operand); });
+        std::erase_if(operands, [&](const graph::Node* operand) {
+            return graph::gives_shape(*operand) || graph::takes_as_ids(node, row.name, *operand);
+        });
         const auto is_on_grid = [&](const graph::Node* operand) { return on_grid_.count(operand) != 0; };
-        const bool all_on_grid = graph::reads_ids(row.name) ||
+        const bool all_on_grid = graph::ids_of(row.name) == 0 ||
                                  (!operands.empty() && std::all_of(operands.begin(), operands.end(), is_on_grid));
         switch (row.role) {
             case Role::shares_input:
+            case Role::copies_into:
             case Role::item: {
                 const bool is_taken_in = !operands.empty() && takes_in_.count(operands[0]) != 0;
                 if (!all_on_grid && !is_taken_in) return;

@@ -18,17 +18,18 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 
 inline void describe_memory(EmbeddingParams& table, auto& fields) {
-    fields.memory("codes", table.codes, table.dtype == DType::int8 ? ParamType::int8 : ParamType::int16,
-                  table.rows * table.width);
+    fields.memory("codes", table.codes, table.dtype == DType::int8 ? ParamType::int8 : ParamType::int16, table.size());
 }
 inline void describe_params(EmbeddingParams& table, auto& fields) {
     fields("dtype", table.dtype);
     fields("rows", table.rows);
     fields("width", table.width);
+    fields("step", table.step);
     constexpr std::int64_t most_rows = INT32_MAX, most_elements = std::int64_t{1} << 40;
     const bool is_code = table.dtype == DType::int8 || table.dtype == DType::int16;
     if (!fields.expect(is_code && table.rows > 0 && table.rows <= most_rows && table.width > 0 &&
-                           table.width <= most_elements / table.rows,
+                           table.width <= most_elements / table.rows && table.step >= -most_rows &&
+                           table.step <= most_rows && table.distance() <= most_elements / table.rows,
                        Field::storage))
         return;
     describe_memory(table, fields);

@@ -168,10 +168,11 @@ struct ProgramOperator {
     /// Whether the output of an instruction with these parameters, which the check accepts, may take the place of an
     /// operand of its size: it computes element by element, or moves none. Null: of no instruction.
     bool (*runs_in_place)(const InstructionParams&) noexcept = nullptr;
-    bool reads_nchw = false;   // takes row_major images
-    bool reads_given = false;  // its operand may lie where a caller has it, at any address of its type
-    bool takes_rows = false;   // all operands and the output are row_major, or none of them
-    bool writes_rows = false;  // its output may be row_major
+    bool in_place_of_first = false;  // runs_in_place: of the first operand alone
+    bool reads_nchw = false;         // takes row_major images
+    bool reads_given = false;        // its operand may lie where a caller has it, at any address of its type
+    bool takes_rows = false;         // all operands and the output are row_major, or none of them
+    bool writes_rows = false;        // its output may be row_major
     CodesFollow codes = CodesFollow::range;
     ChannelsFollow channels = ChannelsFollow::none;
     Status (*check)(const OperatorCall&) noexcept = nullptr;

@@ -8,6 +8,7 @@
 #include "intq/kernels/operators/conv.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
 #include "intq/kernels/operators/embedding.hpp"
+#include "intq/kernels/operators/index_copy.hpp"
 #include "intq/kernels/operators/layer_norm.hpp"
 #include "intq/kernels/operators/matmul.hpp"
 #include "intq/kernels/operators/move.hpp"
@@ -35,6 +36,7 @@ inline constexpr ProgramOperator program_operators[] = {
     operators::constant_operator,      operators::quantize_image_operator,
     operators::layer_norm_operator,    operators::matmul_operator,
     operators::embedding_operator,     operators::log_softmax_operator,
+    operators::index_copy_operator,
 };
 
 /// Null for an operator that programs do not have.

@@ -43,7 +43,8 @@ enum class ParamKind : std::uint8_t {
     layer_norm,
     matmul,
     embedding,
-    log_softmax
+    log_softmax,
+    index_copy
 };
 
 /// The kind of a struct of parameters; each specialises it beside itself.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Parameters of embedding, one run of it as a function pointer takes it, and its row. Layer: kernels.
+// Parameters of embedding and index_copy, one run of each as a function pointer takes it, and their rows. Layer:
+// kernels.
 #ifndef INTQ_KERNELS_STREAMING_EMBEDDING_CALL_HPP
 #define INTQ_KERNELS_STREAMING_EMBEDDING_CALL_HPP
 
@@ -12,12 +13,23 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// A table of codes, one row for each id.
+/// A table of codes, one row for each id. Rows may overlap, as the rows of a causal mask do.
 struct EmbeddingParams {
-    const void* codes = nullptr;  // (rows, width)
+    const void* codes = nullptr;  // the first row, or the last one where the step is negative, is first
     index_t rows = 0;
     index_t width = 0;
     DType dtype = DType::none;  // int8 or int16
+    index_t step = 0;           // codes from the beginning of a row to that of the next; 0: width
+
+    INTQ_ALWAYS_INLINE constexpr index_t distance() const noexcept {
+        return step == 0 ? width : step < 0 ? -step : step;
+    }
+    /// Codes before a row.
+    INTQ_ALWAYS_INLINE constexpr index_t start_of(index_t row) const noexcept {
+        return (step < 0 ? rows - 1 - row : row) * distance();
+    }
+    /// Codes of the table.
+    INTQ_ALWAYS_INLINE constexpr index_t size() const noexcept { return (rows - 1) * distance() + width; }
 };
 
 /// One run of embedding, as a function pointer takes it.
@@ -32,6 +44,31 @@ struct EmbeddingCall {
 struct EmbeddingRow {
     DType dtype;
     void (*run)(const EmbeddingCall&);
+};
+
+/// Where the rows of one sample lie: x is (outer, rows, inner) in the order of memory, the source (outer, count,
+/// inner).
+struct IndexCopyParams {
+    index_t outer = 1;
+    index_t rows = 1;
+    index_t inner = 1;
+    index_t count = 1;  // rows of the source, and indices of a sample
+};
+
+/// One run of index_copy, as a function pointer takes it.
+struct IndexCopyCall {
+    const IndexCopyParams* params = nullptr;
+    const void* x = nullptr;       // may be y
+    const void* source = nullptr;  // must not overlap y
+    const std::int32_t* index = nullptr;
+    void* y = nullptr;
+    index_t batch = 0;
+    const Executor* executor = nullptr;
+};
+
+struct IndexCopyRow {
+    DType dtype;
+    void (*run)(const IndexCopyCall&);
 };
 
 }  // namespace INTQ_CORE_ABI

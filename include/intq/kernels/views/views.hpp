@@ -8,6 +8,7 @@
 #include "intq/kernels/views/elementwise.hpp"
 #include "intq/kernels/views/embedding.hpp"
 #include "intq/kernels/views/given.hpp"
+#include "intq/kernels/views/index_copy.hpp"
 #include "intq/kernels/views/layer_norm.hpp"
 #include "intq/kernels/views/matmul.hpp"
 #include "intq/kernels/views/move.hpp"

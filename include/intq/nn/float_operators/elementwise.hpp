@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Float operators on single elements and pairs of them: add, sub, mul, relu, clamp, masked_fill. Layer: nn
-// (docs/design.md section 6).
+// Float operators on single elements and pairs of them: add, sub, mul, relu, clamp, masked_fill, causal_fill.
+// Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP
 
@@ -32,6 +32,13 @@ Tensor mul(const Tensor& a, double b);
 /// @param mask  uint8, broadcast to x as above
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
+/// The value behind a position along the last axis, and x elsewhere.
+///
+///     y[n, …, t, j] = j > position[n, t] ? value : x[n, …, t, j]
+///
+/// @param position  int32 or int64: (N, T), or (T), the same for all samples
+Tensor causal_fill(const Tensor& x, const Tensor& position, double value);
+
 /// max(x, 0), or min(max(x, 0), 6). NaN stays NaN. Keeps the qparams of x: on codes it is a clamp.
 Tensor relu(const Tensor& x);
 Tensor relu6(const Tensor& x);
@@ -46,6 +53,7 @@ Tensor activate(const Tensor& x, Activation activation);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
 
+#    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
 #    include <string>
@@ -132,6 +140,32 @@ INTQ_INLINE Tensor masked_fill(const Tensor& x, const Tensor& mask, double value
     const auto to = y.flat<float>();
     for (std::size_t i = 0; i < to.size(); ++i)
         if (masks[i] != 0) to[i] = static_cast<float>(value);
+    y.set_qparams(std::nullopt);
+    return y;
+}
+
+INTQ_INLINE Tensor causal_fill(const Tensor& x, const Tensor& position, double value) {
+    x.expect_dtype("causal_fill", DType::float32);
+    if (position.dtype() != DType::int32 && position.dtype() != DType::int64)
+        throw Error(std::string("causal_fill: the position must be int32 or int64, given ") +
+                    name_of(position.dtype()));
+    const int rank = x.rank();
+    const bool of_samples = position.rank() == 2 && rank > 2 && position.extent(0) == x.extent(0);
+    if ((position.rank() != 1 && !of_samples) || rank < 2 || position.extent(position.rank() - 1) != x.extent(rank - 2))
+        throw Error("causal_fill: the position must have shape (N, T) or (T) for scores (N, ..., T, L), given " +
+                    to_string(position.shape()) + " for " + to_string(x.shape()));
+    if (detail::is_of_shapes(x, position)) return Tensor::of_shape(x.shape(), DType::float32);
+    Tensor y = x.contiguous().clone();
+    const Tensor at = position.contiguous();
+    const index_t columns = x.extent(rank - 1), rows = x.extent(rank - 2);
+    const index_t of_sample = of_samples ? x.size() / (x.extent(0) * columns) : 0;
+    const auto to = y.flat<float>();
+    for (index_t row = 0; row < y.size() / columns; ++row) {
+        const auto i = static_cast<std::size_t>((of_samples ? row / of_sample * rows : 0) + row % rows);
+        const std::int64_t last = at.dtype() == DType::int64 ? at.flat<std::int64_t>()[i] : at.flat<std::int32_t>()[i];
+        for (index_t j = (std::max<std::int64_t>)(last + 1, 0); j < columns; ++j)
+            to[static_cast<std::size_t>(row * columns + j)] = static_cast<float>(value);
+    }
     y.set_qparams(std::nullopt);
     return y;
 }

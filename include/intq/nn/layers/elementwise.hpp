@@ -28,6 +28,7 @@ Value evaluate_minimum(std::span<const Value> values);
 Value evaluate_floordiv(std::span<const Value> values);
 Value evaluate_clamp(std::span<const Value> values);
 Value evaluate_masked_fill(std::span<const Value> values);
+Value evaluate_causal_fill(std::span<const Value> values);
 
 }  // namespace detail
 
@@ -39,6 +40,7 @@ inline constexpr Function minimum_function{"minimum", &detail::evaluate_minimum}
 inline constexpr Function floordiv_function{"floordiv", &detail::evaluate_floordiv};
 inline constexpr Function clamp_function{"clamp", &detail::evaluate_clamp};
 inline constexpr Function masked_fill_function{"masked_fill", &detail::evaluate_masked_fill};
+inline constexpr Function causal_fill_function{"causal_fill", &detail::evaluate_causal_fill};
 
 /// Of two tensors, broadcast as in PyTorch; of a tensor and a number; or of two numbers.
 Value add(const Value& a, const Value& b);
@@ -60,8 +62,16 @@ Value clamp(const Value& x, const Value& low, const Value& high);
 /// @param mask  uint8, broadcast to x; on codes a tensor of the model, see MaskedFill
 Value masked_fill(const Value& x, const Value& mask, double value);
 
-/// The same with a mask that the module holds. In front of a softmax, with -inf or a value below -80, it has an integer
-/// form: masked scores have the lowest code, and the probability 0.
+/// The value behind a position along the last axis, and x elsewhere: scores (N, …, T, L) of tokens that are not there
+/// yet. In front of a softmax it has an integer form, as MaskedFill has.
+///
+///     y[n, …, t, j] = j > position[n, t] ? value : x[n, …, t, j]
+///
+/// @param position  int32 or int64 (N, T); on codes an input of the model
+Value causal_fill(const Value& x, const Value& position, double value);
+
+/// masked_fill() with a mask that the module holds. In front of a softmax, with -inf or a value below -80, it has an
+/// integer form: masked scores have the lowest code, and the probability 0.
 class MaskedFill : public Cloneable<MaskedFill> {
 public:
     /// @param mask  uint8, or any type whose elements are 0 and others
@@ -191,6 +201,11 @@ INTQ_INLINE Value evaluate_clamp(std::span<const Value> values) {
     return float_operators::clamp(arguments.tensor(0), arguments.optional_number(1), arguments.optional_number(2));
 }
 
+INTQ_INLINE Value evaluate_causal_fill(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return float_operators::causal_fill(arguments.tensor(0), arguments.tensor(1), arguments[2].number());
+}
+
 INTQ_INLINE Value evaluate_masked_fill(std::span<const Value> values) {
     const Arguments arguments(values);
     return float_operators::masked_fill(arguments.tensor(0), arguments.tensor(1), arguments[2].number());
@@ -276,6 +291,10 @@ INTQ_INLINE Value FloatFunctional::sum(const Value& a, std::initializer_list<ind
 
 INTQ_INLINE Value FloatFunctional::mean(const Value& a, std::initializer_list<index_t> axes, bool keepdim) {
     return dispatch("mean", std::array{a, detail::tuple_of({axes.begin(), axes.size()}), Value(keepdim)});
+}
+
+INTQ_INLINE Value causal_fill(const Value& x, const Value& position, double value) {
+    return call(causal_fill_function, x, position, value);
 }
 
 INTQ_INLINE Value masked_fill(const Value& x, const Value& mask, double value) {

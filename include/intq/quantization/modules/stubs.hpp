@@ -59,7 +59,8 @@ INTQ_INLINE int add_stubs(graph::GraphModule& model) {
     graph::Graph& graph = model.graph();
     for (graph::Node* input : graph.placeholders()) {
         const auto needs_stub = [&](const graph::Node& user) {
-            return !detail::calls<nn::QuantStub>(user, model) && !graph::reads_ids(graph::operator_of(user, model));
+            return !detail::calls<nn::QuantStub>(user, model) &&
+                   !graph::takes_as_ids(user, graph::operator_of(user, model), *input);
         };
         const auto& users = input->users();
         if (std::none_of(users.begin(), users.end(), [&](const graph::Node* user) { return needs_stub(*user); }))

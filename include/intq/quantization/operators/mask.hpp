@@ -123,12 +123,14 @@ INTQ_INLINE const nn::MaskedFill& masked_fill_of(const StepRequest& request) {
     throw request.error("its mask must be a tensor of the model; a mask that is computed has no integer form");
 }
 
-INTQ_INLINE void check_masked_fill(const StepRequest& request) {
-    if (const double value = masked_fill_of(request).value(); value > -detail::masked_scores)
+INTQ_INLINE void check_fill(const StepRequest& request, double value) {
+    if (value > -detail::masked_scores)
         throw request.error("a fill of " + shortest_text(value) + " has no integer form; -inf and values up to " +
                             shortest_text(-detail::masked_scores) +
                             " become the lowest code, and a product with a tensor of 0 and 1 fills with 0");
 }
+
+INTQ_INLINE void check_masked_fill(const StepRequest& request) { check_fill(request, masked_fill_of(request).value()); }
 
 INTQ_INLINE StepPtr make_masked_fill(const StepRequest& request) {
     check_masked_fill(request);

@@ -46,6 +46,7 @@ enum class Role : std::uint8_t {
     own_output,    // a quantizer on its output
     cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
     shares_input,  // the scale of its input stays; in torch mode the input's quantizer is called behind it, too
+    copies_into,   // the codes of its first input, of which some are those of another: QuantizedOperator::source
     float_only     // no integer form
 };
 
@@ -119,6 +120,9 @@ struct QuantizedOperator {
     bool (*gives_sum)(const arith::PolicyRecord&) = nullptr;
     /// own_output: all values that it can write, whatever it reads. Prepare gives its quantizer their grid.
     Tensor (*table)(const nn::Module&) = nullptr;
+    /// copies_into: the argument whose codes are copied into those of the first one. Where the first one comes from a
+    /// QuantStub, the quantizer of this argument decides the grid of both.
+    int source = -1;
     /// The role in torch mode, where PyTorch places observers differently.
     std::optional<Role> torch_role{};
     /// weighted: the layer with a weight quantizer.

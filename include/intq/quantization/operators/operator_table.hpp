@@ -50,11 +50,13 @@ private:
 #    include "intq/graph/operators.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/operators/causal_fill.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/embedding.hpp"
 #    include "intq/quantization/operators/extreme.hpp"
+#    include "intq/quantization/operators/index_copy.hpp"
 #    include "intq/quantization/operators/internal/constant_operand.hpp"
 #    include "intq/quantization/operators/internal/host_layer.hpp"
 #    include "intq/quantization/operators/internal/mean.hpp"
@@ -123,9 +125,11 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::instance_norm,
         &operators::matmul,
         &operators::masked_fill,
+        &operators::causal_fill,
         &operators::embedding,
         &operators::maximum,
         &operators::minimum,
+        &operators::index_copy,
     };
     return rows;
 }

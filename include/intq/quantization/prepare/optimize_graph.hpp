@@ -61,7 +61,8 @@ INTQ_INLINE const graph::Node* scale_giver(const graph::Node* value, graph::Grap
             continue;
         }
         const Role role = operators.of(*value).role;
-        if ((role != Role::shares_input && role != Role::item) || value->inputs().empty()) return nullptr;
+        const bool keeps_grid = role == Role::shares_input || role == Role::copies_into || role == Role::item;
+        if (!keeps_grid || value->inputs().empty()) return nullptr;
         value = value->inputs()[0];
     }
 }

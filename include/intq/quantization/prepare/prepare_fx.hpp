@@ -212,6 +212,8 @@ private:
                 return prepare_own_output(node, row, config);
             case Role::cat:
                 return prepare_cat(node, config);
+            case Role::copies_into:
+                return prepare_copying(node, row, config);
             default:
                 if (row.gives_tuple && !is_read_by_items(node))
                     return stay_float(node, "its pieces are read as a whole");
@@ -347,7 +349,7 @@ private:
                 return stay_float(node, "an operand that is a constant number has no integer form");
             operands.push_back(i);
         }
-        const bool takes_ids = graph::reads_ids(row.name);
+        const bool takes_ids = row.operands == 0;
         if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
         if (gives_sum(node, row, config)) {
             ensure_codes(node, 0, config, DType::none);
@@ -455,6 +457,29 @@ private:
         return is_between_codes ? keep_or_choose(node, row, config) : codes;
     }
 
+    // Codes that others are copied into. Those of an input are on the grid of what is copied: data of the input may
+    // hold few rows, or none, while each row was copied once.
+    EdgeState prepare_copying(graph::Node& node, const QuantizedOperator& row, const Config& config) {
+        const auto source = static_cast<std::size_t>(row.source);
+        if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
+        ensure_codes(node, 0, config, DType::none);
+        const graph::Node& x = *node.args()[0].node();
+        const bool is_input =
+            quantizer_of(x, model_) != nullptr && calls<nn::QuantStub>(*x.inputs()[0], model_) && x.users().size() == 1;
+        ensure_codes(node, source, config, is_input ? DType::none : state_of(node, 0).dtype);
+        const EdgeState copied = state_of(node, source);
+        const DType dtype = is_input ? copied.dtype : state_of(node, 0).dtype;
+        check_arguments(node, dtype, false);
+        check_use(node, use(node, dtype, DType::none, dtype));
+        if (is_input && copied.quantizer != nullptr) {
+            const auto following = std::make_shared<FollowingFakeQuantize>(copied.quantizer);
+            model_.replace_child(state_of(node, 0).quantizer_target, following);
+            states_.at(&x).quantizer = following;
+            states_.at(&x).dtype = dtype;
+        }
+        return follow_input(node);
+    }
+
     // The shape of a value on the example; rank 0 if there was none.
     Shape recorded_shape(const graph::Node& node) const {
         if (node.outputs()[0].dtype != DType::none) return node.outputs()[0].shape;
@@ -493,13 +518,14 @@ private:
     // Whether the user left the quantized part of the model for this operator: all its inputs are real values from
     // behind a DeQuantStub, or inputs of a horizon model that no QuantStub took.
     bool is_outside(const graph::Node& node) const {
-        const auto inputs = node.inputs();
-        return !inputs.empty() && !graph::reads_ids(row_of(node).name) &&
-               std::all_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
-                   const EdgeState& state = states_.at(input);
-                   return !state.is_codes && (calls<nn::DeQuantStub>(*state.origin, model_) ||
-                                              (!is_torch() && state.origin->op() == graph::Op::placeholder));
-               });
+        auto inputs = node.inputs();
+        std::erase_if(inputs,
+                      [&](const graph::Node* input) { return graph::takes_as_ids(node, row_of(node).name, *input); });
+        return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
+            const EdgeState& state = states_.at(input);
+            return !state.is_codes && (calls<nn::DeQuantStub>(*state.origin, model_) ||
+                                       (!is_torch() && state.origin->op() == graph::Op::placeholder));
+        });
     }
 
     // In float, by the mapping or without an integer form. It is reported, unless the user left the quantized part of

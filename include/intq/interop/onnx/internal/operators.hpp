@@ -22,6 +22,7 @@
 #include "intq/interop/onnx/internal/operators/move.hpp"
 #include "intq/interop/onnx/internal/operators/norm.hpp"
 #include "intq/interop/onnx/internal/operators/pool.hpp"
+#include "intq/interop/onnx/internal/operators/positions.hpp"
 #include "intq/interop/onnx/internal/operators/prelu.hpp"
 #include "intq/interop/onnx/internal/operators/quantize.hpp"
 #include "intq/interop/onnx/internal/operators/rearrange.hpp"
@@ -88,6 +89,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"HardSwish", 14, newest_opset, &operators::unary_module<TableFunction::hard_swish>},
     {"Identity", 11, newest_opset, &operators::identity},
     {"InstanceNormalization", 11, newest_opset, &operators::instance_normalization},
+    {"IsNaN", 13, newest_opset, &operators::is_nan},
     {"LayerNormalization", 17, newest_opset, &operators::layer_normalization},
     {"LeakyRelu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::leaky_relu>},
     {"Less", 11, newest_opset, &operators::of_constants},
@@ -121,6 +123,8 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Relu", 11, newest_opset, &operators::relu},
     {"Reshape", 11, newest_opset, &operators::reshape},
     {"Resize", 11, newest_opset, &operators::resize},
+    {"ScatterElements", 11, newest_opset, &operators::scatter},
+    {"ScatterND", 11, newest_opset, &operators::scatter},
     {"Selu", 11, newest_opset, &operators::selu},
     {"Shape", 11, newest_opset, &operators::shape},
     {"Shrink", 11, newest_opset, &operators::shrink},

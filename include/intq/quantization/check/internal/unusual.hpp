@@ -105,6 +105,7 @@ INTQ_INLINE DType PreparedEdges::find_dtype(const graph::Node& node) {
     switch (row_of(node).role) {
         case Role::item:
         case Role::shares_input:
+        case Role::copies_into:
         case Role::output:
             return input;
         case Role::weighted:

@@ -219,7 +219,9 @@ INTQ_INLINE void GraphConverter::convert_boundary(const graph::Node& node) {
     set_tensor(node, DType::float32, {});
     const int tensor = values_.at(&node);
     if (node.op() == graph::Op::placeholder) {
-        const auto takes_ids = [&](const graph::Node* user) { return graph::reads_ids(operators_.of(*user).name); };
+        const auto takes_ids = [&](const graph::Node* user) {
+            return graph::takes_as_ids(*user, operators_.of(*user).name, node);
+        };
         if (!node.users().empty() && std::all_of(node.users().begin(), node.users().end(), takes_ids)) {
             result_.tensors[static_cast<std::size_t>(tensor)].dtype = DType::int32;
             result_.tensors[static_cast<std::size_t>(tensor)].is_ids = true;
@@ -278,7 +280,7 @@ INTQ_INLINE void GraphConverter::convert_quantized(const graph::Node& node) {
         return;
     }
     made.step = row.make_step(request_of(node, made));
-    const bool shares_input = row.role == Role::shares_input || row.role == Role::item;
+    const bool shares_input = row.role == Role::shares_input || row.role == Role::copies_into || row.role == Role::item;
     if (!shares_input || asks_quantizer(node, row)) return set_pending(node, std::move(made));
     const QuantizedTensor& codes = result_.tensor(made.inputs[0]);
     QuantizedTensor output = tensor_for(node, codes.dtype, codes.qparams);

@@ -172,7 +172,7 @@ private:
             grid = result().tensor(input->second).qparams;
         set_tensor(node, grid.dtype, grid);
         const Role role = operator_of(node).role;
-        if (role == Role::shares_input || role == Role::item) return;
+        if (role == Role::shares_input || role == Role::copies_into || role == Role::item) return;
         QuantizedNode made = node_of(node, "");
         made.inputs = {values().at(&node)};
         made.step = std::make_shared<RefusedStep>();

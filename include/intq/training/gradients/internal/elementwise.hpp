@@ -15,6 +15,7 @@
 #include "intq/core/layout.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"
+#include "intq/nn/float_operators/elementwise.hpp"
 #include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/layers/elementwise.hpp"
 #include "intq/nn/layers/move.hpp"
@@ -106,6 +107,16 @@ template <class T> void masked_fill_backward(GradientContext& context) {
     Tensor dx = context.gradient().contiguous().clone();
     for (std::size_t i = 0; i < dx.template flat<T>().size(); ++i)
         if (mask.flat<std::uint8_t>()[i] != 0) dx.template flat<T>()[i] = T{0};
+    context.add_input(0, dx);
+}
+
+/// The same behind a position.
+template <class T> void causal_fill_backward(GradientContext& context) {
+    const Tensor nothing = Tensor::zeros(context.input(0).shape());
+    const Tensor filled = nn::float_operators::causal_fill(nothing, context.input(1), 1.0);
+    Tensor dx = context.gradient().contiguous().clone();
+    for (std::size_t i = 0; i < dx.template flat<T>().size(); ++i)
+        if (filled.flat<float>()[i] != 0.0f) dx.template flat<T>()[i] = T{0};
     context.add_input(0, dx);
 }
 

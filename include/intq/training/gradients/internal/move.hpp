@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of operators that move or select values: cat, slice, split, permute, expand, pad, embedding. Layer:
-// training.
+// Gradients of operators that move or select values: cat, slice, split, permute, expand, pad, embedding,
+// index_copy. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_INTERNAL_MOVE_HPP
 #define INTQ_TRAINING_GRADIENTS_INTERNAL_MOVE_HPP
 
@@ -13,6 +13,7 @@
 #include "intq/core/dtype.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/nn/float_operators/axes.hpp"
+#include "intq/nn/float_operators/index_copy.hpp"
 #include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/layers/embedding.hpp"
 #include "intq/nn/layers/move.hpp"
@@ -118,6 +119,15 @@ template <class T> void embedding_backward(GradientContext& context) {
 /// embedding() with the table as an argument.
 template <class T> void functional_embedding_backward(GradientContext& context) {
     context.add_input(1, embedding_gradient<T>(context.input(0), context.gradient(), context.input(1).shape()));
+}
+
+/// Rows that were replaced have no gradient, and the source that of the rows that it became; of equal indices each.
+template <class T> void index_copy_backward(GradientContext& context) {
+    const int axis = static_cast<int>(context.inputs()[1].integer());
+    const Tensor& index = context.input(2);
+    const Tensor nothing = Tensor::zeros(context.input(3).shape(), dtype_of<T>);
+    context.add_input(0, nn::float_operators::index_copy(context.gradient(), axis, index, nothing));
+    context.add_input(3, nn::float_operators::index_select_rows(context.gradient(), axis, index));
 }
 
 }  // namespace detail

@@ -29,6 +29,7 @@ void softmax(NodeExport& node);
 void log_softmax(NodeExport& node);
 /// A Where, whose condition is a Cast of numbers.
 void masked_fill(NodeExport& node);
+void causal_fill(NodeExport& node);
 /// silu is x times Sigmoid, hardtanh a Clip, rsqrt the Reciprocal of a Sqrt: ONNX has no operator for them.
 void unary(NodeExport& node);
 
@@ -113,6 +114,19 @@ INTQ_INLINE void masked_fill(NodeExport& node) {
     const std::string condition = node.add_part("condition", "Cast", {mask}, {integer_attribute("to", bool_code)});
     const std::string fill = node.number("value", static_cast<float>(value));
     node.set_result(node.add(node.op_type(), {condition, fill, node.value()}));
+}
+
+INTQ_INLINE void causal_fill(NodeExport& node) {
+    node.need(12, "LessOrEqual");
+    const Shape &x = node.shape(), &position = node.shape(1);
+    std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank), 1), columns;
+    if (position.rank == 2) dims[0] = 0;  // copied
+    dims[dims.size() - 2] = position[position.rank - 1];
+    for (index_t column = 0; column < x[x.rank - 1]; ++column) columns.push_back(column);
+    const std::string rows = node.add_part("rows", "Reshape", {node.value(1), node.integers("behind", dims)});
+    const std::string seen = node.add_part("seen", "LessOrEqual", {node.integers("columns", columns), rows});
+    const std::string fill = node.number("value", static_cast<float>(node.argument(2).constant.number()));
+    node.set_result(node.add(node.op_type(), {seen, node.value(), fill}));
 }
 
 INTQ_INLINE std::int64_t softmax_axis(const NodeExport& node) {

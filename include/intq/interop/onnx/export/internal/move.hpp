@@ -24,6 +24,8 @@ void permute(NodeExport& node);
 void expand(NodeExport& node);
 /// A Gather of rows.
 void embedding(NodeExport& node);
+/// ScatterElements, whose indices are repeated to the shape of the source.
+void index_copy(NodeExport& node);
 void transpose(NodeExport& node);
 void slice(NodeExport& node);
 /// split and chunk.
@@ -215,6 +217,19 @@ INTQ_INLINE void expand(NodeExport& node) {
 INTQ_INLINE void embedding(NodeExport& node) {
     const std::string table = node.parameter("weight", node.module<nn::Embedding>().weight());
     node.set_result(node.add("Gather", {table, node.value()}));
+}
+
+INTQ_INLINE void index_copy(NodeExport& node) {
+    const std::int64_t axis = node.axis(node.argument(1).constant.integer());
+    const Shape& index = node.shape(2);
+    std::vector<std::int64_t> dims(static_cast<std::size_t>(node.shape().rank), 1);
+    if (index.rank == 2) dims[0] = 0;  // copied
+    dims[static_cast<std::size_t>(axis)] = index[index.rank - 1];
+    const std::string rows = node.add_part("rows", "Reshape", {node.value(2), node.integers("along", dims)});
+    const std::string shape = node.add_part("extents", "Shape", {node.value(3)});
+    const std::string indices = node.add_part("indices", "Expand", {rows, shape});
+    node.set_result(
+        node.add(node.op_type(), {node.value(), indices, node.value(3)}, {integer_attribute("axis", axis)}));
 }
 
 INTQ_INLINE void split(NodeExport& node) {

@@ -27,6 +27,7 @@
 #include "intq/interop/onnx/internal/nodes/dims.hpp"
 #include "intq/interop/onnx/internal/nodes/layer_codes.hpp"
 #include "intq/interop/onnx/internal/nodes/names.hpp"
+#include "intq/interop/onnx/internal/nodes/position_value.hpp"
 #include "intq/interop/onnx/internal/read/limits.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/model/container.hpp"
@@ -71,7 +72,10 @@ struct ImportedValue {
     /// Of a constant behind a QuantizeLinear, beside `constant`.
     QuantizedConstant* quantized = nullptr;
     MatrixList matrices{};
-    bool is_ids = false;  // integers that the model is given, which Gather and Cast to integers alone read
+    bool is_ids =
+        false;  // integers that the model is given, which Gather, Cast to integers and operators/positions.hpp read
+    /// What is made of positions: of the input that `positions.node` reads. Only operators/positions.hpp reads it.
+    PositionValue positions{};
 };
 
 /// The model that is being made.
@@ -144,6 +148,13 @@ public:
     bool is_only_user(std::size_t i) const;
     /// The module that computes input i when it is a T, else null.
     template <class T> T* producer(std::size_t i) const { return dynamic_cast<T*>(producing_module(i)); }
+
+    /// What input i is made of positions.
+    const PositionValue& positions(std::size_t i) const;
+    /// The view of a node that reads another value in place of input i, under a name of its own.
+    ///
+    /// @param changed  receives the node, which the view refers to
+    NodeImport with_input(Node& changed, std::size_t i, ImportedValue value) const;
 
     /// The integers of input i that are given to the model; null for another input.
     graph::Node* ids(std::size_t i) const { return has_input(i) ? ids_of(any_value(i, "input")) : nullptr; }
@@ -276,13 +287,30 @@ INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_vie
                     ", which DequantizeLinear and operators on codes alone read");
     if (value.is_ids)
         throw Error("the " + label(i, what) + " holds integers, which a Gather of rows of a constant alone reads");
+    if (value.positions.kind != PositionValue::Kind::none)
+        throw Error("the " + label(i, what) + " " + describe(value.positions.kind));
     return value;
 }
 
 INTQ_INLINE const ImportedValue& NodeImport::any_value(std::size_t i, std::string_view what) const {
     if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
     const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
-    return value.codes != DType::none || value.is_ids ? value : find(i, what);
+    const bool is_special = value.is_ids || value.positions.kind != PositionValue::Kind::none;
+    return value.codes != DType::none || is_special ? value : find(i, what);
+}
+
+INTQ_INLINE const PositionValue& NodeImport::positions(std::size_t i) const {
+    static const PositionValue none;
+    return has_input(i) ? state_.values.find(node_.inputs[i])->second.positions : none;
+}
+
+INTQ_INLINE NodeImport NodeImport::with_input(Node& changed, std::size_t i, ImportedValue value) const {
+    changed = node_;
+    // No name of a file holds a zero byte, so none is taken.
+    changed.inputs[i] += std::string(1, '\0') + std::to_string(state_.values.size());
+    state_.uses[changed.inputs[i]] = 1;
+    state_.values[changed.inputs[i]] = std::move(value);
+    return NodeImport(changed, state_);
 }
 
 INTQ_INLINE bool NodeImport::has_all_elements() const {

@@ -19,8 +19,12 @@ inline namespace INTQ_HOSTED_ABI {
 ///         Transpose of the same of axis p[a] of x, by p without the axes that are gone
 ///     GatherND of the first axes of Transpose(x, p), whose indices are a grid: those of an axis depend on it alone
 ///         Transpose of a Gather of each of these axes of x, by p
+///     ScatterND of the first axis of Transpose(x, p) with updates u
+///         Transpose of the same of axis p[0] of x, which its attribute axis says, with u moved as x is, by p
 ///     Transpose(Transpose(x, p), q)
-///         Transpose(x, p[q])
+///         Transpose(x, p[q]), or Identity
+///     Unsqueeze of axis 0 of Reshape(x, s)
+///         Reshape(x, (1, s))
 ///
 /// Nodes that nothing reads any more are left where they are.
 ///
@@ -78,6 +82,7 @@ private:
 
     bool rewrite(const Node& node) {
         if (node.inputs.empty() || node.outputs.empty()) return false;
+        if (node.op_type == "Unsqueeze") return rewrite_unsqueeze(node);
         const auto turned = turned_.find(node.inputs[0]);
         if (turned == turned_.end()) return false;
         const Turned from = turned->second;
@@ -86,6 +91,7 @@ private:
         if (node.op_type == "Gather") return rewrite_gather(node, from);
         if (node.op_type == "Split") return rewrite_split(node, from);
         if (node.op_type == "GatherND") return rewrite_gather_nd(node, from);
+        if (node.op_type == "ScatterND") return rewrite_scatter_nd(node, from);
         if (node.op_type == "Transpose") return rewrite_transpose(node, from);
         return false;
     }
@@ -219,6 +225,46 @@ private:
         push(transpose(node, 0, x, from.axes));
         return true;
     }
+    bool rewrite_scatter_nd(const Node& node, const Turned& from) {
+        if (node.inputs.size() != 3) return false;
+        Axes back(from.axes.size());  // of the updates, to the order of x
+        for (std::size_t axis = 0; axis < back.size(); ++axis)
+            back[static_cast<std::size_t>(from.axes[axis])] = static_cast<std::int64_t>(axis);
+        std::string updates = node.inputs[2];
+        if (const auto turned = turned_.find(updates); turned != turned_.end()) {
+            if (turned->second.axes.size() != back.size()) return false;
+            for (std::int64_t& axis : back) axis = turned->second.axes[static_cast<std::size_t>(axis)];
+            updates = turned->second.x;
+        }
+        if (!is_identity(back)) {
+            Node moved = transpose(node, 0, updates, back);
+            updates = moved.outputs[0] = fresh(node.outputs[0]);
+            push(std::move(moved));
+        }
+        Node scatter = node;
+        scatter.inputs[0] = from.x;
+        scatter.inputs[2] = updates;
+        set(scatter, "axis", from.axes[0]);
+        push_turned(std::move(scatter), node, from.axes);
+        return true;
+    }
+    static bool is_identity(const Axes& axes) { return std::is_sorted(axes.begin(), axes.end()); }
+    bool rewrite_unsqueeze(const Node& node) {
+        const std::optional<Axes> axes = constants_.integers(node, 1, "axes");
+        const auto reshape = reshapes_.find(node.inputs[0]);
+        if (axes != Axes{0} || reshape == reshapes_.end()) return false;
+        Axes shape = reshape->second.shape;
+        shape.insert(shape.begin(), 1);
+        Node made{.op_type = "Reshape",
+                  .name = node.name,
+                  .domain = {},
+                  .inputs = {reshape->second.x, constant(shape, node)},
+                  .outputs = node.outputs,
+                  .attributes = {},
+                  .position = node.position};
+        push(std::move(made));
+        return true;
+    }
     bool rewrite_transpose(const Node& node, const Turned& from) {
         const std::optional<Axes> order = permutation_of(node);
         if (!order || order->size() != from.axes.size()) return false;
@@ -226,7 +272,12 @@ private:
         both.inputs[0] = from.x;
         Axes axes;
         for (const std::int64_t axis : *order) axes.push_back(from.axes[static_cast<std::size_t>(axis)]);
-        set(both, "perm", std::move(axes));
+        if (is_identity(axes)) {
+            both.op_type = "Identity";
+            both.attributes.clear();
+        } else {
+            set(both, "perm", std::move(axes));
+        }
         push(std::move(both));
         return true;
     }
@@ -279,6 +330,7 @@ private:
         nodes_.push_back(node);
         if (!is_of_onnx(node) || node.inputs.empty() || node.outputs.size() != 1) return;
         if (node.op_type == "Transpose") add_transpose(node);
+        if (node.op_type == "Reshape") add_reshape(node);
     }
     /// The order of the axes of a Transpose; none for one that is damaged or says none.
     static std::optional<Axes> permutation_of(const Node& node) {
@@ -294,6 +346,20 @@ private:
         const std::optional<Axes> axes = permutation_of(node);
         if (axes && axes->front() != 0) turned_[node.outputs[0]] = {node.inputs[0], *axes};
     }
+
+    /// Of a target without 0 and -1, which mean other extents where an axis comes before them.
+    void add_reshape(const Node& node) {
+        const std::optional<Axes> shape = node.inputs.size() == 2 ? constants_.integers(node.inputs[1]) : std::nullopt;
+        if (!shape || shape->size() >= static_cast<std::size_t>(max_rank)) return;
+        if (std::all_of(shape->begin(), shape->end(), [](std::int64_t extent) { return extent > 0; }))
+            reshapes_[node.outputs[0]] = {node.inputs[0], *shape};
+    }
+
+    struct Reshaped {
+        std::string x;
+        Axes shape;
+    };
+    std::map<std::string, Reshaped> reshapes_;
 
     ConstantsOf constants_;
     std::set<std::string> names_;

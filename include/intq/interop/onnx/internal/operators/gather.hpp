@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Gather and GatherND of constant indices. Layer: interop.
+// Gather of rows of a constant by ids that the model is given; Gather and GatherND of constant indices. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_GATHER_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_GATHER_HPP
 
-#include "intq/core/abi.hpp"
+#include "intq/graph/node.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -15,8 +15,11 @@ class NodeImport;
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A slice where the indices are equally spaced, else a cat of slices, of max_index_ranges at most. A single number
-/// removes the axis.
+/// A call of the nn::Embedding of constant 0, which is a table.
+graph::Node& make_rows(NodeImport& node, graph::Node& ids);
+
+/// Rows of a table by ids. Of constant indices a slice where they are equally spaced, else a cat of slices, of
+/// max_index_ranges at most. A single number removes the axis.
 void gather(NodeImport& node);
 
 /// Refuses: what is a Gather of other axes than the samples has become one (nodes/samples_first.hpp).
@@ -31,15 +34,15 @@ void gather_nd(NodeImport& node);
 #    include <cstddef>
 #    include <cstdint>
 #    include <limits>
+#    include <memory>
 #    include <string>
 #    include <utility>
 #    include <vector>
 
 #    include "intq/core/dtype.hpp"
-#    include "intq/graph/node.hpp"
+#    include "intq/core/shape.hpp"
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
-#    include "intq/interop/onnx/internal/operators/embedding.hpp"
 #    include "intq/interop/onnx/internal/operators/move.hpp"
 #    include "intq/interop/onnx/internal/operators/reshape.hpp"
 #    include "intq/interop/onnx/internal/read/limits.hpp"
@@ -47,7 +50,9 @@ void gather_nd(NodeImport& node);
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/embedding.hpp"
 #    include "intq/nn/layers/move.hpp"
+#    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
@@ -102,6 +107,22 @@ INTQ_INLINE std::vector<IndexRange> ranges_of_indices(const std::vector<std::int
         throw Error("its indices are " + std::to_string(count) + " ranges of even steps; supported are at most " +
                     std::to_string(max_index_ranges));
     return ranges;
+}
+
+INTQ_INLINE graph::Node& make_rows(NodeImport& node, graph::Node& ids) {
+    const FileTensor& table = node.float_constant(0, 2, "data");
+    auto embedding = std::make_shared<nn::Embedding>(nn::EmbeddingOptions{table.dims[0], table.dims[1]});
+    embedding->tensor("weight") = to_tensor(table, Shape(table.dims[0], table.dims[1]));
+    return node.make_module(std::move(embedding), {ids});
+}
+
+INTQ_INLINE void gather_rows(NodeImport& node, graph::Node& ids) {
+    const FileTensor& table = node.float_constant(0, 2, "data");
+    if (axis_in(node.integer("axis", 0), table.dims) != 0)
+        throw Error("it takes columns of a constant by given ids; supported are rows, of axis 0");
+    Dims dims = node.any_value(1, "indices").dims;
+    if (dims) dims->push_back(table.dims[1]);
+    node.set_output({.node = &make_rows(node, ids), .dims = std::move(dims)});
 }
 
 INTQ_INLINE void gather(NodeImport& node) {

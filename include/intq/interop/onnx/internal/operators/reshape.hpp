@@ -7,6 +7,8 @@
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_RESHAPE_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_RESHAPE_HPP
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "intq/core/dtype.hpp"
@@ -29,6 +31,10 @@ void reshape(NodeImport& node);
 
 void squeeze(NodeImport& node);
 void unsqueeze(NodeImport& node);
+
+/// The target of a Reshape as extents of the result: 0 is the input's extent where it refers to one, and -1 is computed
+/// where all others are known.
+std::vector<index_t> target_dims(NodeImport& node, std::span<const std::int64_t> shape);
 
 /// Sets the node's output to a value that is reshaped to `dims`, one of which may be unknown.
 ///
@@ -108,8 +114,6 @@ INTQ_INLINE bool keeps_first(const Dims& from, std::span<const std::int64_t> sha
     return from ? !from->empty() && dims[0] == (*from)[0] : shape[0] == 0 && dims[0] != 0;
 }
 
-/// A target as extents of the result: 0 is the input's extent where it refers to one, and -1 is computed where all
-/// others are known.
 INTQ_INLINE std::vector<index_t> target_dims(NodeImport& node, std::span<const std::int64_t> shape) {
     const bool zero_is_zero = node.opset() >= 14 && node.integer("allowzero", 0) != 0;
     const Dims& from = node.dims(0);
