@@ -10,6 +10,7 @@
 
 // The output of each of its instructions in a run.
 #include "intq/program/kept_outputs.hpp"
+#include "intq/program/session.hpp"
 
 // Without the channels that no output depends on, and what they were; copies for other kernels.
 #include "intq/program/constant_channels.hpp"

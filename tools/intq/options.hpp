@@ -176,6 +176,7 @@ struct ProgramFile {
     /// The program as its file holds it.
     const intq::program::OwnedProgram& as_written() const { return of_board ? *of_board : lowered.program(); }
 
+    /// Inputs and outputs count those that are no state, which stays in the program.
     std::vector<InputInfo> inputs() const;
     /// Names of its outputs; of several with one name, the later ones get a number.
     std::vector<std::string> outputs() const;
@@ -186,8 +187,11 @@ struct ProgramFile {
     bool takes_codes(std::size_t input) const;
     /// Codes of real samples, as LiteRT quantizes them.
     Tensor codes_of(std::size_t input, const Tensor& samples) const;
+    /// Its outputs on samples; of a program that keeps state, the samples are the steps of one sequence.
+    std::vector<Tensor> run(const Samples& samples) const;
     /// Its outputs as real numbers.
     ///
+    /// @throws Error for a program that keeps state
     /// @param samples  what the program takes, or real numbers for inputs that are codes
     std::vector<Tensor> run_real(const Samples& samples) const;
 };

@@ -33,7 +33,7 @@ OwnedQParams owned(const runtime::ProgramTensor& tensor) {
 std::vector<InputInfo> ProgramFile::inputs() const {
     const runtime::Program& program = lowered.program().program();
     std::vector<InputInfo> inputs;
-    for (const std::int32_t index : program.inputs) {
+    for (const std::int32_t index : program::without_state(program, program.inputs)) {
         const runtime::ProgramTensor& tensor = program.tensor(index);
         inputs.push_back({tensor.name, {}, tensor.dtype == DType::int32});
         for (int axis = 0; axis < tensor.shape.rank; ++axis) inputs.back().extents.push_back(tensor.shape[axis]);
@@ -44,9 +44,10 @@ std::vector<InputInfo> ProgramFile::inputs() const {
 std::vector<std::string> ProgramFile::outputs() const {
     const runtime::Program& program = lowered.program().program();
     std::vector<std::string> names;
-    for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-        const bool is_named = names_of_outputs.size() == program.outputs.size();
-        const std::string name = is_named ? names_of_outputs[i] : program.tensor(program.outputs[i]).name;
+    const std::vector<std::int32_t> outputs = program::without_state(program, program.outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const bool is_named = names_of_outputs.size() == outputs.size();
+        const std::string name = is_named ? names_of_outputs[i] : program.tensor(outputs[i]).name;
         std::string free = name;
         for (int k = 1; std::find(names.begin(), names.end(), free) != names.end(); ++k)
             free = name + "_" + std::to_string(k);
@@ -57,7 +58,7 @@ std::vector<std::string> ProgramFile::outputs() const {
 
 DType ProgramFile::input_type(std::size_t input) const {
     const runtime::Program& program = lowered.program().program();
-    return program.tensor(program.inputs[input]).dtype;
+    return program.tensor(program::without_state(program, program.inputs)[input]).dtype;
 }
 
 bool ProgramFile::takes_codes(std::size_t input) const {
@@ -66,14 +67,34 @@ bool ProgramFile::takes_codes(std::size_t input) const {
 
 Tensor ProgramFile::codes_of(std::size_t input, const Tensor& samples) const {
     const runtime::Program& program = lowered.program().program();
-    const runtime::ProgramTensor& x = program.tensor(program.inputs[input]);
+    const runtime::ProgramTensor& x = program.tensor(program::without_state(program, program.inputs)[input]);
     interop::tflite::ProgramEnd end{x.name, {}, owned(x), true};
     for (int axis = 0; axis < x.shape.rank; ++axis)
         end.dims.push_back(x.shape[interop::tflite::program_axis(axis, static_cast<std::size_t>(x.shape.rank))]);
     return interop::tflite::quantize_input(samples, end);
 }
 
+std::vector<Tensor> ProgramFile::run(const Samples& samples) const {
+    if (lowered.program().program().states.empty()) return lowered.run(samples);
+    program::Session session(lowered.shared_program());
+    std::vector<std::vector<Tensor>> parts;  // of each output
+    for (index_t step = 0; step < samples.at(0).extent(0); ++step) {
+        Samples inputs;
+        for (const Tensor& each : samples) inputs.push_back(each.batch(step, 1));
+        const std::vector<Tensor> outputs = session.run(inputs);
+        parts.resize(outputs.size());
+        for (std::size_t i = 0; i < outputs.size(); ++i) parts[i].push_back(outputs[i]);
+    }
+    std::vector<Tensor> results;
+    for (const std::vector<Tensor>& part : parts) results.push_back(nn::float_operators::cat(part, 0));
+    return results;
+}
+
 std::vector<Tensor> ProgramFile::run_real(const Samples& samples) const {
+    if (!lowered.program().program().states.empty())
+        throw Error(
+            "the program keeps state, which the float model takes and gives: compare one that was quantized "
+            "without --state");
     Samples given = samples;
     for (std::size_t i = 0; i < given.size(); ++i)
         if (takes_codes(i) && given[i].dtype() == DType::float32) given[i] = codes_of(i, given[i]);

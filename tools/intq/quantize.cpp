@@ -38,7 +38,7 @@ struct Options {
     std::optional<double> least_sqnr;
     int batch = 1, golden = 1;
     std::string image_layout;  // "chw", "hwc"; empty: the program takes real numbers
-    bool is_portable = false, is_json = false, keeps_constant_channels = false;
+    bool is_portable = false, is_json = false, keeps_constant_channels = false, keeps_state = false;
 
     LoweringOptions lowering() const {
         return {batch, image_inputs(),
@@ -98,6 +98,30 @@ void report_sqnr(const Options& options, Report& report, const std::vector<std::
     report.table("outputs", {{"output"}, {"SQNR", io::Align::right}}, rows);
 }
 
+/// Samples as a program takes them: codes where it keeps state.
+Samples as_taken(const runtime::Program& program, const arith::PolicyRecord& target, Samples samples) {
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+        const runtime::ProgramTensor& x = program.tensor(program.inputs[i]);
+        if (program.is_state(program.inputs[i]))
+            samples[i] = intq::quantize(samples[i].contiguous(), OwnedQParams::of(x.qparams, x.dtype), target.quantize);
+    }
+    return samples;
+}
+
+/// Says which inputs and outputs are state.
+void report_states(const runtime::Program& program, Report& report) {
+    index_t bytes = 0;
+    std::vector<std::vector<std::string>> rows;
+    for (const runtime::StatePair& state : program.states) {
+        const runtime::ProgramTensor& x = program.tensor(state.input);
+        bytes += x.bytes();
+        rows.push_back({x.name, name_of(x.dtype), intq::to_string(x.shape)});
+    }
+    if (rows.empty()) return;
+    report.count("state in the arena", bytes, "bytes");
+    report.table("states", {{"input"}, {"dtype"}, {"shape"}}, rows);
+}
+
 /// Lowers, measures and writes a program.
 void write_lowered(const Options& options, const QuantizedGraph& quantized, const Samples& samples,
                    const std::vector<std::string>& names, const std::vector<Tensor>& expected, Report& report) {
@@ -107,20 +131,29 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
         throw Error(options.model,
                     "its last operators stay in float, and a program holds integers alone; `intq check` names those "
                     "that --float does not");
+    // The samples hold the state, so what takes it as real numbers is measured: the same instructions otherwise.
+    LoweringOptions stateful = options.lowering();
+    stateful.keeps_state = options.keeps_state;
+    const LoweredModel kept = options.keeps_state ? lower(quantized, table, stateful) : lowered;
+    if (options.keeps_state && kept.program().program().states.empty())
+        throw Error(options.model,
+                    "--state asks for inputs that stay in the program, and it has none: no input takes rows by "
+                    "index_copy whose result is an output");
     const std::string backend = options.packed_for().empty() ? table.backend : options.packed_for();
-    const auto packed = packed_for(lowered.shared_program(), backend, options.packing);
+    const auto packed = packed_for(kept.shared_program(), backend, options.packing);
     const runtime::Program& program = packed->program();
-    const deploy::GoldenRecord golden =
-        deploy::record_golden_runs(lowered.program(), first_of(samples, options.golden));
+    const deploy::GoldenRecord golden = deploy::record_golden_runs(
+        kept.program(), as_taken(kept.program().program(), table.policy(), first_of(samples, options.golden)));
     const deploy::HeaderProgram written = program_of_output(options.emit, program, packed->table(), golden);
     const deploy::MemoryReport memory = deploy::memory_report(written.program, packed->table());
     report.text("packed for", backend);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
-    report.dropped(program::dropped_work(program, lowered.whole_program().program()));
+    report.dropped(program::dropped_work(program, kept.whole_program().program()));
     report.flash(program, packed->table());
     report.int16_weights(program);
     report_inputs(options.emit, written.program, report);
     report_rows(written.program, report);
+    report_states(written.program, report);
     report.count("arena", memory.arena, "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
@@ -175,7 +208,7 @@ int quantize(const Options& options) {
 void resolve(Options& options, const CLI::App& command) {
     options.emit.resolve(command);
     if (options.emit.is("onnx"))
-        for (const char* option : {"--backend", "--cpu", "--portable", "--batch", "--golden", "--memory-svg",
+        for (const char* option : {"--backend", "--cpu", "--portable", "--batch", "--golden", "--state", "--memory-svg",
                                    "--image-input", "--rows", "--arena", "--cache", keep_channels_option})
             if (command.count(option) > 0) throw CLI::ValidationError(option, "an ONNX model holds no program");
     if (options.emit.is("header") && options.batch != 1)
@@ -260,6 +293,9 @@ void add_quantize(CLI::App& app, Action& action) {
     command->add_option("--golden", options->golden, "runs that the output holds for its self test; default: 1")
         ->check(CLI::Range(0, 1024))
         ->option_text("COUNT");
+    command->add_flag("--state", options->keeps_state,
+                      "caches stay in the program: inputs into which rows are copied, and the outputs that are the "
+                      "result. A run then takes and gives the others");
     auto* portable = command->add_flag("--portable", options->is_portable,
                                        "pack the weights for `scalar`, which every build has, as a header does");
     options->packing.add_to(*command, "the best of this CPU, and scalar for a header");
@@ -275,8 +311,8 @@ void add_quantize(CLI::App& app, Action& action) {
     add_keep_channels(*command, options->keeps_constant_channels);
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output",
-                  {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--cpu", "--memory-svg", "--rows",
-                   "--arena", "--cache", "--image-input", keep_channels_option});
+                  {"--min-sqnr", "--batch", "--golden", "--state", "--portable", "--backend", "--cpu", "--memory-svg",
+                   "--rows", "--arena", "--cache", "--image-input", keep_channels_option});
     add_examples(*command,
                  {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
                   "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",

@@ -41,7 +41,7 @@ int run(const RunOptions& options) {
                                         in_quotes(names[0]) + ", " + in_quotes(names[1]) +
                                         (names.size() > 2 ? " ..." : "") +
                                         "; name a .npz file, which holds an array for each");
-    const std::vector<Tensor> outputs = file.lowered.run(options.data.read_for(file));
+    const std::vector<Tensor> outputs = file.run(options.data.read_for(file));
     write_outputs(options.output, names, outputs);
     Report report(options.is_json);
     report.text("written", options.output);
@@ -51,6 +51,7 @@ int run(const RunOptions& options) {
     }
     report.text("packed for", file.packed_for);
     report.text("runs on", file.table->backend);
+    if (!file.lowered.program().program().states.empty()) report.text("samples", "steps of one sequence");
     std::vector<std::vector<std::string>> rows;
     for (std::size_t i = 0; i < outputs.size(); ++i)
         rows.push_back({names[i], intq::to_string(outputs[i].shape()), name_of(outputs[i].dtype())});
@@ -81,7 +82,8 @@ int describe_program(const InfoOptions& options, const ProgramFile& file, Report
     report.text("packed for", file.packed_for);
     report.text("runs on", file.table->backend);
     for (const auto& [what, list] : {std::pair{"input", program.inputs}, {"output", program.outputs}})
-        for (const std::int32_t index : list) report.text(what, describe_end(program.tensor(index)));
+        for (const std::int32_t index : list)
+            report.text(what, describe_end(program.tensor(index)) + (program.is_state(index) ? ", state" : ""));
     report.count("largest batch", program.max_batch);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
     report.dropped(program::dropped_work(program));

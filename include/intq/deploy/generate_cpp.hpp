@@ -190,6 +190,16 @@ INTQ_INLINE std::string groups_source(const runtime::Program& program) {
     return text + "};\n";
 }
 
+/// The inputs and outputs that are state; empty where there are none.
+INTQ_INLINE std::string states_source(const runtime::Program& program) {
+    if (program.states.empty()) return "";
+    std::string text = "inline constexpr intq::runtime::StatePair states[] = {";
+    for (const runtime::StatePair& state : program.states)
+        text += std::string(&state == program.states.data() ? "" : ", ") + "{" + std::to_string(state.input) + ", " +
+                std::to_string(state.output) + "}";
+    return text + "};\n";
+}
+
 INTQ_INLINE std::string program_source(const runtime::Program& program) {
     const auto number = [](const char* name, index_t value) {
         return "    ." + std::string(name) + " = " + std::to_string(value) + ",\n";
@@ -199,7 +209,8 @@ INTQ_INLINE std::string program_source(const runtime::Program& program) {
            "    .outputs = data::outputs,\n" +
            number("workspace_offset", program.workspace_offset) + number("workspace_size", program.workspace_size) +
            number("arena_size", program.arena_size) + number("max_batch", program.max_batch) +
-           (program.groups.empty() ? "" : "    .groups = data::groups,\n") + "};\n";
+           (program.groups.empty() ? "" : "    .groups = data::groups,\n") +
+           (program.states.empty() ? "" : "    .states = data::states,\n") + "};\n";
 }
 
 INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
@@ -219,13 +230,18 @@ INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
            "};\n}\n";
 }
 
-INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecord& golden, bool has_groups) {
+INTQ_INLINE std::string self_test_source(SourceWriter& writer, const GoldenRecord& golden,
+                                         const runtime::Program& program) {
+    const bool has_groups = !program.groups.empty(), has_states = !program.states.empty();
     return "namespace data {\n\ninline bool tables_are_whole() noexcept {\n"
            "    intq::runtime::generated::TableReader reader(arrays);\n    reader.params<" +
            writer.types() +
            ">(instructions, structs);\n"
            "    reader.program(program, {instructions, tensors, operands, inputs, outputs" +
-           (has_groups ? ", groups" : "") +
+           (has_groups   ? ", groups"
+            : has_states ? ", {}"
+                         : "") +
+           (has_states ? ", states" : "") +
            "}, names);\n"
            "    return reader.holds(" +
            std::to_string(writer.sum_of_tables()) +
@@ -318,7 +334,7 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& packed, const kerne
                        "};\ninline constexpr intq::runtime::Instruction instructions[] = {\n" + instructions + "};\n" +
                        detail::index_list("operands", program.operands) + detail::index_list("inputs", program.inputs) +
                        detail::index_list("outputs", program.outputs) + detail::groups_source(program) +
-                       detail::dropped_source(program) +
+                       detail::states_source(program) + detail::dropped_source(program) +
                        "\ninline constexpr const intq::kernels::KernelTable& all = intq::kernels::kernel_table<" +
                        target + ", " + (check.empty() ? backend : "intq::simd::usable_or_scalar<" + backend + ">") +
                        ">;\n" + detail::table_source(program, table, target) + "\n" + detail::golden_source(golden) +
@@ -327,8 +343,8 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& packed, const kerne
     text += "\n}  // namespace data\n\n" + detail::program_source(program) +
             "\ninline constexpr std::size_t arena_bytes = " + std::to_string(program.arena_size) +
             ";\nalignas(intq::buffer_alignment) inline std::byte arena[arena_bytes];\n\n" +
-            detail::run_source(program) + detail::self_test_source(writer, golden, !program.groups.empty()) +
-            "}  // namespace " + options.name + "\n\n#endif  // " + guard + "\n";
+            detail::run_source(program) + detail::self_test_source(writer, golden, program) + "}  // namespace " +
+            options.name + "\n\n#endif  // " + guard + "\n";
     return text;
 }
 

@@ -273,6 +273,8 @@ INTQ_INLINE void put_tables(FileParts& parts, const runtime::Program& program, c
         for (const std::int64_t number :
              {std::int64_t{group.first}, std::int64_t{group.count}, std::int64_t{group.workspace}})
             parts.number(number);
+    parts.number(static_cast<std::int64_t>(program.states.size()));
+    for (const runtime::StatePair& state : program.states) parts.number(state.input), parts.number(state.output);
 }
 
 /// Repeats the runs, where the kernels run here: a board could not tell whether a difference is its own fault.

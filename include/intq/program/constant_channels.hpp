@@ -117,6 +117,9 @@ public:
         for (const std::int32_t input : program_.inputs) to.inputs.push_back(numbers[static_cast<std::size_t>(input)]);
         for (const std::int32_t output : program_.outputs)
             to.outputs.push_back(numbers[static_cast<std::size_t>(output)]);
+        for (const runtime::StatePair& state : program_.states)
+            to.states.push_back(
+                {numbers[static_cast<std::size_t>(state.input)], numbers[static_cast<std::size_t>(state.output)]});
         return {copy.finish(), numbers, copies_};
     }
 

@@ -29,8 +29,8 @@ struct ProgramLifetimes {
 /// bytes.
 ///
 /// An operator that can (ProgramOperator::runs_in_place) writes its output over an operand of the same size that
-/// nothing reads afterwards. The scratch, which all instructions share, lives from the first to the last one that needs
-/// it.
+/// nothing reads afterwards, and state lies over its input. The scratch, which all instructions share, lives from the
+/// first to the last one that needs it.
 ProgramLifetimes lifetimes_of(const runtime::Program& program, const kernels::KernelTable& table);
 
 /// Places the edges; returns the bytes of the arena. The scratch has one offset for all instructions: it is an edge of
@@ -77,6 +77,9 @@ INTQ_INLINE std::vector<runtime::Lifetime> tensor_lives(const runtime::Program& 
     };
     for (const std::int32_t tensor : program.inputs) touch(tensor, -1);
     for (const std::int32_t tensor : program.outputs) touch(tensor, end);
+    // State stays from run to run.
+    for (const runtime::StatePair& state : program.states)
+        for (const std::int32_t tensor : {state.input, state.output}) touch(tensor, -1), touch(tensor, end);
     for (std::int32_t i = 0; i < end; ++i) {
         const runtime::Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
         // All of a group is needed as long as any of it runs.
@@ -114,6 +117,10 @@ INTQ_INLINE ProgramLifetimes lifetimes_of(const runtime::Program& program, const
     lives.tensors = detail::tensor_lives(program);
     lives.edges = lives.tensors;
     for (std::size_t i = 0; i < lives.tensors.size(); ++i) lives.edge_of.push_back(i);
+    for (const runtime::StatePair& state : program.states) {
+        lives.edge_of[static_cast<std::size_t>(state.output)] = static_cast<std::size_t>(state.input);
+        lives.edges[static_cast<std::size_t>(state.output)].bytes = 0;
+    }
     runtime::Lifetime scratch{0, static_cast<std::int32_t>(program.instructions.size()), -1, 0};
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
         const runtime::Instruction& instruction = program.instructions[i];

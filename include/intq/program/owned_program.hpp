@@ -49,6 +49,7 @@ struct ProgramStorage {
     std::vector<std::int32_t> operands, inputs, outputs;
     std::vector<runtime::DroppedChannel> dropped;
     std::vector<runtime::RowGroup> groups;
+    std::vector<runtime::StatePair> states;
     std::deque<std::string> names;
     std::deque<std::vector<float>> scales;
     std::deque<std::vector<std::int32_t>> zero_points;
@@ -133,6 +134,14 @@ private:
 /// Throws for a table that describes the kernels of another machine.
 void require_kernels(const kernels::KernelTable& table);
 
+/// An input as a program reads it, in the layout and the type of its tensor.
+///
+/// @pre  check_inputs()
+Tensor as_read(const runtime::ProgramTensor& x, const Tensor& input);
+
+/// Throws for a tensor that left bounds that were stated for it.
+[[noreturn]] void throw_broken_bounds(const runtime::Program& program, const runtime::RunResult& result);
+
 /// The number of samples N of inputs (N, …), one for each input of a program.
 ///
 /// @throws Error where their number, a shape or a dtype is not the program's
@@ -166,16 +175,16 @@ INTQ_INLINE Shape with_batch(Shape shape, index_t batch) {
                 std::to_string(ids.qparams.quant_min()) + " to " + std::to_string(ids.qparams.quant_max()));
 }
 
-[[noreturn]] INTQ_INLINE void throw_broken_bounds(const runtime::Program& program, const runtime::RunResult& result) {
+}  // namespace detail
+
+INTQ_INLINE void throw_broken_bounds(const runtime::Program& program, const runtime::RunResult& result) {
     const runtime::ProgramTensor& tensor = program.tensor(result.tensor);
-    if (tensor.dtype == DType::int32) throw_wrong_id(tensor, result.code);
+    if (tensor.dtype == DType::int32) detail::throw_wrong_id(tensor, result.code);
     throw Error("the tensor " + in_quotes(tensor.name) + " holds the code " + std::to_string(result.code) +
                 ", and the bounds that were stated for its codes are " + std::to_string(tensor.qparams.quant_min()) +
                 " and " + std::to_string(tensor.qparams.quant_max()) +
                 ": the sums of a layer that reads it could overflow");
 }
-
-}  // namespace detail
 
 INTQ_INLINE void require_kernels(const kernels::KernelTable& table) {
     if (!table.runs())
@@ -191,14 +200,18 @@ INTQ_INLINE Tensor ids_of(const runtime::ProgramTensor& x, const Tensor& given) 
     Tensor ids = Tensor::empty(given.shape(), DType::int32);
     for (std::size_t i = 0; i < ids.flat<std::int32_t>().size(); ++i) {
         const std::int64_t id = from.flat<std::int64_t>()[i];
-        if (id < x.qparams.quant_min() || id > x.qparams.quant_max())
-            throw_wrong_id(x, id);
+        if (id < x.qparams.quant_min() || id > x.qparams.quant_max()) throw_wrong_id(x, id);
         ids.flat<std::int32_t>()[i] = static_cast<std::int32_t>(id);
     }
     return ids;
 }
 
 }  // namespace detail
+
+INTQ_INLINE Tensor as_read(const runtime::ProgramTensor& x, const Tensor& input) {
+    if (input.dtype() == DType::int64) return detail::ids_of(x, input);
+    return input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : x.layout);
+}
 
 INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs) {
     if (inputs.size() != program.inputs.size())
@@ -234,12 +247,7 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
     const index_t total = check_inputs(program_, inputs);
     std::vector<Tensor> rows, results;
     for (const Tensor& input : inputs) {
-        const runtime::ProgramTensor& x = program_.tensor(program_.inputs[rows.size()]);
-        const Layout layout = x.layout;
-        if (input.dtype() == DType::int64)
-            rows.push_back(detail::ids_of(x, input));
-        else
-            rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : layout));
+        rows.push_back(as_read(program_.tensor(program_.inputs[rows.size()]), input));
     }
     for (const std::int32_t out : program_.outputs) {
         const runtime::ProgramTensor& y = program_.tensor(out);
@@ -260,7 +268,7 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
                             static_cast<std::size_t>(batch * bytes_per_sample(in)));
         }
         const auto result = runtime::execute(runs_, *table_, arena.data(), batch, executor, hook, given.data());
-        if (!result) detail::throw_broken_bounds(program_, result);
+        if (!result) throw_broken_bounds(program_, result);
         for (std::size_t i = 0; i < results.size(); ++i) {
             const std::int32_t out = program_.outputs[i];
             std::memcpy(results[i].data() + first * bytes_per_sample(out),

@@ -73,6 +73,8 @@ public:
     std::int32_t flatten(std::int32_t x, const LayerName& layer);
     /// The same tensor in another layout: rows of features are row_major, images channels_last.
     std::int32_t change_layout(std::int32_t x, Layout layout, const LayerName& layer);
+    /// States that an input and an output are the same memory (runtime::StatePair).
+    void state_pair(std::int32_t input, std::int32_t output) { storage_->states.push_back({input, output}); }
     /// Plans memory and checks the whole. The builder is empty afterwards.
     std::shared_ptr<OwnedProgram> finish(std::vector<std::int32_t> outputs);
 
@@ -253,6 +255,7 @@ INTQ_INLINE runtime::Program view_of(const ProgramStorage& storage) {
     program.inputs = storage.inputs;
     program.outputs = storage.outputs;
     program.dropped = storage.dropped;
+    program.states = storage.states;
     return program;
 }
 

@@ -214,6 +214,7 @@ INTQ_INLINE std::shared_ptr<OwnedProgram> copy_program(const runtime::Program& p
     assign(storage.inputs, program.inputs);
     assign(storage.outputs, program.outputs);
     assign(storage.dropped, program.dropped);
+    assign(storage.states, program.states);
     for (const runtime::ProgramTensor& tensor : program.tensors) storage.tensors.push_back(copy.copy_of(tensor));
     for (const runtime::Instruction& instruction : program.instructions) {
         const auto operands = program.operands_of(instruction);

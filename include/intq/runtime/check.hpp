@@ -211,6 +211,7 @@ inline Status check_program(const Program& program, const kernels::KernelTable& 
         if (const Status status = detail::check_instruction(program, table, instruction); !status) return status;
     if (const Status status = detail::check_dropped(program); !status) return status;
     if (const Status status = check_rows(program, table); !status) return status;
+    if (const Status status = check_states(program); !status) return status;
     return check_data_flow(program, table);
 }
 

@@ -159,6 +159,35 @@ inline Status check_signs(const Program& program, const kernels::KernelTable& ta
 
 }  // namespace detail
 
+/// Whether the pairs of state are inputs and outputs with one place, of which the caller writes neither: the input is
+/// no instruction's output, and the output is one. That each read of the old codes comes before they are written over,
+/// and that the new ones stay to the end, is the data flow of the operands and of the outputs.
+///
+/// @pre   every index and every offset of the program was checked
+/// @return ok; corrupt tensor: given = the input, expected = the output
+inline Status check_states(const Program& program) noexcept {
+    for (std::size_t i = 0; i < program.states.size(); ++i) {
+        const StatePair& state = program.states[i];
+        const Status refused{StatusCode::corrupt, OpKind::program, Field::tensor, state.input, state.output};
+        if (!detail::contains(program.inputs, state.input) || !detail::contains(program.outputs, state.output))
+            return refused;
+        for (std::size_t k = 0; k < i; ++k)
+            if (program.states[k].input == state.input || program.states[k].output == state.output) return refused;
+        const ProgramTensor &x = program.tensor(state.input), &y = program.tensor(state.output);
+        const bool are_codes = x.dtype == DType::int8 || x.dtype == DType::int16;
+        const bool is_one_form = x.dtype == y.dtype && x.shape == y.shape && x.layout == y.layout;
+        const bool is_one_grid = !x.qparams.is_per_channel() && !y.qparams.is_per_channel() &&
+                                 x.qparams.scale() == y.qparams.scale() &&
+                                 x.qparams.zero_point() == y.qparams.zero_point();
+        const bool is_one_place = !x.is_given() && x.offset == y.offset && x.ring == 0 && y.ring == 0;
+        const std::size_t end = program.instructions.size();
+        const bool is_written = detail::producer_of(program, state.input, end) == -1 &&
+                                detail::producer_of(program, state.output, end) >= 0;
+        if (!are_codes || !is_one_form || !is_one_grid || !is_one_place || !is_written) return refused;
+    }
+    return {};
+}
+
 /// Whether every operand is written before it is read and not overwritten in between, and has no negative codes where
 /// its reader was made for that.
 ///

@@ -66,7 +66,23 @@ inline Status check_observable(const Program& program) noexcept {
     return {StatusCode::unsupported, OpKind::program, Field::instruction, program.groups[0].first, 0};
 }
 
-/// Runs a program on the inputs that lie in its arena.
+/// Begins a new sequence: all state (Program::states) becomes codes of 0. Not needed where a caller writes the inputs
+/// that are state.
+///
+/// @param arena  program.arena_size bytes at buffer_alignment, which later runs keep state in
+inline void reset_states(const Program& program, std::byte* arena) noexcept {
+    for (const StatePair& state : program.states) {
+        const ProgramTensor& tensor = program.tensor(state.input);
+        const std::int32_t zero = tensor.qparams.zero_point();
+        const auto set_all = [&]<class Code>(Code) {
+            auto* const codes = reinterpret_cast<Code*>(arena + tensor.offset);
+            for (index_t i = 0; i < tensor.shape.size(); ++i) codes[i] = static_cast<Code>(zero);
+        };
+        tensor.dtype == DType::int8 ? set_all(std::int8_t{}) : set_all(std::int16_t{});
+    }
+}
+
+/// Runs a program on the inputs that lie in its arena. State is there already, from the run before or reset_states().
 ///
 /// @param arena  program.arena_size bytes at buffer_alignment; holds the input tensors' data
 /// @param batch  1 … program.max_batch

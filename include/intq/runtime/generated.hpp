@@ -40,6 +40,7 @@ struct ProgramLists {
     std::span<const ProgramTensor> tensors{};
     std::span<const std::int32_t> operands{}, inputs{}, outputs{};
     std::span<const RowGroup> groups{};
+    std::span<const StatePair> states{};
 };
 
 /// Adds the numbers of a tensor to a sum. Nothing is read through a pointer.
@@ -75,6 +76,7 @@ INTQ_ALWAYS_INLINE void add_numbers(kernels::NumberSum& sum, const Program& prog
     add_list(program.inputs);
     add_list(program.outputs);
     for (const RowGroup& group : program.groups) sum.add(group.first, group.count, group.workspace);
+    for (const StatePair& state : program.states) sum.add(state.input, state.output);
 }
 
 /// An instruction of a group: what ProgramOperators would find.
@@ -267,6 +269,7 @@ public:
         expect_list(given.inputs, lists.inputs);
         expect_list(given.outputs, lists.outputs);
         expect_list(given.groups, lists.groups);
+        expect_list(given.states, lists.states);
         if (!is_whole_) return;
         kernels::NumberSum& numbers = sum_.numbers();
         for (const ProgramTensor& tensor : given.tensors)

@@ -78,6 +78,7 @@ public:
         }
         program.dropped = dropped_channels();
         program.groups = row_groups();
+        program.states = state_pairs();
         read_golden(loaded.golden, static_cast<index_t>(instructions));
         if (const Status status = verdict(); !status) return status;
         if (!numbers_.is_at_end()) return corrupt_file(Field::file);
@@ -167,32 +168,31 @@ private:
         return tensor;
     }
 
-    /// Each takes four numbers.
+    /// A count, and entries of so many numbers at least.
+    template <class Entry, class Read> std::span<const Entry> list(std::size_t numbers, const Read& read) noexcept {
+        const std::int64_t count = numbers_.number(0, static_cast<std::int64_t>(parts_.numbers.size() / numbers));
+        auto* const entries = memory_.take<Entry>(static_cast<index_t>(count));
+        for (std::int64_t i = 0; i < count && !numbers_.has_failed(); ++i) place(entries, i, read());
+        return {entries, entries == nullptr ? 0 : static_cast<std::size_t>(count)};
+    }
     std::span<const DroppedChannel> dropped_channels() noexcept {
-        const std::int64_t count = numbers_.number(0, static_cast<std::int64_t>(parts_.numbers.size() / 4));
-        auto* const list = memory_.take<DroppedChannel>(static_cast<index_t>(count));
-        for (std::int64_t i = 0; i < count && !numbers_.has_failed(); ++i) {
+        return list<DroppedChannel>(4, [this]() noexcept {
             const auto tensor = number<std::int32_t>(0), channel = number<std::int32_t>(0),
                        code = number<std::int32_t>(INT16_MIN, INT16_MAX);
             const auto bits = number<std::uint8_t>(0, 3);
-            place(list, i, DroppedChannel{tensor, channel, code, (bits & 1) != 0, (bits & 2) != 0});
-        }
-        return list == nullptr ? std::span<const DroppedChannel>{}
-                               : std::span<const DroppedChannel>{list, static_cast<std::size_t>(count)};
+            return DroppedChannel{tensor, channel, code, (bits & 1) != 0, (bits & 2) != 0};
+        });
     }
-
-    /// Each takes three numbers.
     std::span<const RowGroup> row_groups() noexcept {
-        const std::int64_t count = numbers_.number(0, static_cast<std::int64_t>(parts_.numbers.size() / 3));
-        auto* const list = memory_.take<RowGroup>(static_cast<index_t>(count));
-        for (std::int64_t i = 0; i < count && !numbers_.has_failed(); ++i) {
-            const auto first = number<std::int32_t>(0), instructions = number<std::int32_t>(1);
-            place(list, i, RowGroup{first, instructions, size()});
-        }
-        return list == nullptr ? std::span<const RowGroup>{}
-                               : std::span<const RowGroup>{list, static_cast<std::size_t>(count)};
+        const auto read = [this]() noexcept {
+            return RowGroup{number<std::int32_t>(0), number<std::int32_t>(1), size()};
+        };
+        return list<RowGroup>(3, read);
     }
-
+    std::span<const StatePair> state_pairs() noexcept {
+        const auto read = [this]() noexcept { return StatePair{number<std::int32_t>(0), number<std::int32_t>(0)}; };
+        return list<StatePair>(2, read);
+    }
     static bool is_same_text(const char* a, const char* b) noexcept {
         while (*a == *b && *a != 0) ++a, ++b;
         return *a == *b;

@@ -55,6 +55,14 @@ struct RowGroup {
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const RowGroup&, const RowGroup&) = default;
 };
 
+/// An input and an output that are the same memory: state, such as a cache, which need not be copied between runs. Each
+/// read of the old codes comes before they are written over.
+struct StatePair {
+    std::int32_t input = 0;  // index of a ProgramTensor
+    std::int32_t output = 0;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const StatePair&, const StatePair&) = default;
+};
+
 /// A lowered model. Immutable while it runs, so any number of threads may run it, each in its own arena.
 struct Program {
     std::span<const Instruction> instructions{};
@@ -68,6 +76,7 @@ struct Program {
     index_t max_batch = 1;
     std::span<const DroppedChannel> dropped{};  // by tensor, then by channel; a run does not read it
     std::span<const RowGroup> groups{};         // in the order of their instructions, none of which is in two
+    std::span<const StatePair> states{};        // each input and each output is in one at most
 
     INTQ_ALWAYS_INLINE constexpr std::span<const std::int32_t> operands_of(
         const Instruction& instruction) const noexcept {
@@ -76,6 +85,12 @@ struct Program {
     }
     INTQ_ALWAYS_INLINE constexpr const ProgramTensor& tensor(std::int32_t index) const noexcept {
         return tensors[static_cast<std::size_t>(index)];
+    }
+    /// Whether a tensor is an input or an output that is state.
+    INTQ_ALWAYS_INLINE constexpr bool is_state(std::int32_t tensor) const noexcept {
+        for (const StatePair& state : states)
+            if (state.input == tensor || state.output == tensor) return true;
+        return false;
     }
     /// The group that has an instruction; null for none.
     INTQ_ALWAYS_INLINE constexpr const RowGroup* group_of(std::int32_t instruction) const noexcept {

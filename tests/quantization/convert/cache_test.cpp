@@ -6,17 +6,23 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "intq/deploy/program_writer.hpp"
 #include "intq/nn.hpp"
+#include "intq/program/session.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/qconfig/target_defaults.hpp"
+#include "intq/runtime/check.hpp"
+#include "intq/runtime/load_program.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/same_bytes.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
@@ -216,4 +222,120 @@ TEST_CASE("Rows that are copied by what is no input of positions have no integer
               convert_fx(*prepared);
           }).find("an index_copy by an input of int32 indices (N, T) has an integer form, given (1)") !=
           std::string::npos);
+}
+
+namespace {
+
+LoweredModel with_state(const kernels::KernelTable& table, DType dtype, index_t batch = 2) {
+    LoweringOptions options{batch};
+    options.keeps_state = true;
+    return lower(convert_fx(*calibrated(table, dtype)), table, options);
+}
+
+}  // namespace
+
+TEST_CASE("A session computes the bytes of a program whose caches are fed back, and copies a row at each step") {
+    for (const kernels::KernelTable* table : test::scalar_tables().tables)
+        for (const DType dtype : {DType::int8, DType::int16}) {
+            const arith::OperatorUse product{OpKind::matmul, dtype, DType::none, dtype};
+            const arith::OperatorUse use{OpKind::softmax, dtype, DType::none, dtype};
+            if (!arith::check_constraints(table->policy().constraints, product).ok()) continue;
+            if (dtype == DType::int16 && !arith::check_constraints(table->policy().constraints, use).ok()) continue;
+            INFO(table->policy().name << " " << name_of(dtype));
+            const LoweredModel plain = lower(convert_fx(*calibrated(*table, dtype)), *table, 2);
+            const LoweredModel kept = with_state(*table, dtype);
+            const runtime::Program& program = kept.program().program();
+            REQUIRE(program.states.size() == 2);
+            const index_t cache = 2 * heads * length * depth;
+            for (const runtime::Instruction& instruction : program.instructions)
+                CHECK((instruction.op == OpKind::index_copy) ==
+                      (program.tensor(instruction.output).shape.size() == cache));
+            program::Session session(kept.shared_program(), 2);
+            const auto step = [&](const Tensors& inputs) {
+                Tensors outputs = session.run(std::span(inputs).first(2));
+                outputs.insert(outputs.end(), inputs.begin() + 2, inputs.end());  // not read
+                return outputs;
+            };
+            const Tensors expected =
+                run_steps(first_inputs(2, 50), [&](const Tensors& inputs) { return plain.run(inputs); });
+            const Tensors given = run_steps(first_inputs(2, 50), step);
+            session.reset();
+            const Tensors again = run_steps(first_inputs(2, 50), step);
+            for (std::size_t i = 0; i < expected.size(); ++i) {
+                CHECK(test::same_bytes(given[i], expected[i]));
+                CHECK(test::same_bytes(again[i], expected[i]));
+            }
+        }
+}
+
+TEST_CASE("The check of a program refuses state that is not one memory, or that is read after it is written over") {
+    const kernels::KernelTable& table = *test::scalar_tables().tables.front();
+    const LoweredModel kept = with_state(table, DType::int8);
+    const runtime::Program& whole = kept.program().program();
+    REQUIRE(runtime::check_program(whole, table).ok());
+    const auto refused = [&](const auto& change) {
+        runtime::Program program = whole;
+        std::vector<runtime::ProgramTensor> tensors(whole.tensors.begin(), whole.tensors.end());
+        std::vector<runtime::StatePair> states(whole.states.begin(), whole.states.end());
+        std::vector<std::int32_t> operands(whole.operands.begin(), whole.operands.end());
+        change(tensors, states, operands);
+        program.tensors = tensors;
+        program.states = states;
+        program.operands = operands;
+        return runtime::check_program(program, table);
+    };
+    const auto tensor_of = [](auto& tensors, std::int32_t index) -> runtime::ProgramTensor& {
+        return tensors[static_cast<std::size_t>(index)];
+    };
+    const auto is_state = [](const Status& status) {
+        return status.code == StatusCode::corrupt && status.field == Field::tensor;
+    };
+    // Pairs that are no input and output, or share one.
+    CHECK(is_state(refused([&](auto&, auto& states, auto&) { std::swap(states[0].input, states[0].output); })));
+    CHECK(is_state(refused([&](auto&, auto& states, auto&) { states[1].input = states[0].input; })));
+    CHECK(is_state(refused([&](auto&, auto& states, auto&) { std::swap(states[0].output, states[1].output); })));
+    // One place, one grid.
+    CHECK(is_state(refused([&](auto& tensors, auto& states, auto&) {
+        auto& x = tensor_of(tensors, states[0].input);
+        x.qparams = QParams::per_tensor(2.0f * x.qparams.scale(), x.qparams.zero_point(), -128, 127);
+    })));
+    // Keys that the product of the scores reads from the old cache, behind the copy.
+    const Status late = refused([&](auto&, auto& states, auto& operands) {
+        bool is_behind = false;
+        for (const runtime::Instruction& instruction : whole.instructions) {
+            is_behind = is_behind || instruction.output == states[0].output;
+            for (std::int32_t i = 0; i < instruction.operand_count; ++i) {
+                auto& operand = operands[static_cast<std::size_t>(instruction.first_operand + i)];
+                if (is_behind && operand == states[0].output) operand = states[0].input;
+            }
+        }
+    });
+    CHECK(late.code == StatusCode::corrupt);
+    CHECK(late.field == Field::arena);
+}
+
+TEST_CASE("State is in the program's file, and a session says what it does not take") {
+    const kernels::KernelTable& table = *test::scalar_tables().tables.front();
+    const LoweredModel kept = with_state(table, DType::int8);
+    const auto bytes = deploy::serialize_program(kept.program().program(), table);
+    const program::AlignedBytes file(static_cast<index_t>(bytes.size()));
+    std::copy(bytes.begin(), bytes.end(), file.data());
+    const std::span<const std::byte> content(file.data(), bytes.size());
+    const program::AlignedBytes tables(*runtime::program_tables_size(content, table));
+    const auto loaded = runtime::load_program(content, table, tables.workspace());
+    REQUIRE(loaded.ok());
+    const auto states = loaded->program.states;
+    CHECK(std::equal(states.begin(), states.end(), kept.program().program().states.begin(),
+                     kept.program().program().states.end()));
+    CHECK(message_of<Error>([&] { program::Session(kept.shared_program(), 3); }) ==
+          "a session of this program has 1 to 2 sequences, given 3");
+    program::Session session(kept.shared_program());
+    Tensors inputs = first_inputs(1, 50);
+    CHECK(message_of<Error>([&] { session.run(inputs); }) == "the program takes 2 inputs, given 4");
+    inputs.resize(2);
+    inputs[1].flat<std::int64_t>()[0] = length;
+    CHECK(message_of<Error>([&] { session.run(inputs); }) == "the input \"p\" holds 6, expected 0 to 5");
+    const LoweredModel plain = lower(convert_fx(*calibrated(table, DType::int8)), table, 2);
+    CHECK(message_of<Error>([&] { program::Session{plain.shared_program()}; }) ==
+          "the program has no state; run() of the program itself needs no session");
 }

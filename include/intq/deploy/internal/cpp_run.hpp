@@ -102,6 +102,10 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
         const runtime::ProgramTensor& tensor = program.tensor(index);
         const std::string name = letter + std::to_string(i), place = "arena + " + std::to_string(tensor.offset);
         const bool is_input = letter == 'x';
+        if (program.is_state(index)) {  // it stays in the arena
+            if (is_input) inputs += inputs.empty() ? "nullptr" : ", nullptr";
+            return;
+        }
         descriptions += describe_argument(name, tensor);
         arguments += (arguments.empty() ? "" : ", ") + std::string(is_input ? "const " : "") + type_of(tensor.dtype) +
                      "* " + name;
@@ -113,12 +117,17 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
     for (std::size_t i = 0; i < program.inputs.size(); ++i) copy('x', i, program.inputs[i]);
     for (std::size_t i = 0; i < program.outputs.size(); ++i) copy('y', i, program.outputs[i]);
     before = "    const void* const given[] = {" + inputs + "};\n" + before;
+    const std::string reset =
+        program.states.empty()
+            ? ""
+            : "/// Begins a new sequence: before the first run, and behind self_test(). Between runs "
+              "state stays in the arena.\ninline void reset() noexcept {\n    "
+              "intq::runtime::reset_states(program, arena);\n}\n\n";
     return "namespace data {\n\n/// @param given  for each input, where its caller has it\ninline void "
            "run_all([[maybe_unused]] "
            "const void* const* given, const intq::runtime::StepHook& after) noexcept {\n" +
-           steps + "}\n" + bounded +
-           "\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n///\n" +
-           descriptions +
+           steps + "}\n" + bounded + "\n}  // namespace data\n\n" + reset +
+           "/// Runs one image. One thread at a time, because the arena is one.\n///\n" + descriptions +
            (bounded.empty()
                 ? "inline void run(" + arguments + ") noexcept {\n" + before + "    data::run_all(given, {});\n" +
                       after + "}\n\n"

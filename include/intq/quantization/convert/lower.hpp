@@ -80,6 +80,10 @@ struct LoweringOptions {
     program::ConstantChannels constant_channels = program::ConstantChannels::drop;
     /// Of program(); whole_program() runs on whole tensors.
     program::RowOptions rows{};
+    /// Inputs into which rows are copied (index_copy), and the outputs that are the result, become state of the program
+    /// (runtime::StatePair): codes that stay in the arena between runs, which program::Session and generated headers
+    /// make use of. The programs take and give these codes in place of real numbers.
+    bool keeps_state = false;
 };
 
 /// Lowers a converted model.
@@ -115,6 +119,7 @@ bool is_float_step(const QuantizedNode& node);
 #    include <string>
 
 #    include "intq/io/error.hpp"
+#    include "intq/quantization/convert/internal/states.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
@@ -203,9 +208,16 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
                                                                const kernels::KernelTable& table,
                                                                const LoweringOptions& options,
                                                                const std::vector<int>& outputs,
+                                                               const std::vector<StatefulGraph::Pair>& states,
                                                                std::vector<std::int32_t>& tensors) {
     Lowering lowering(quantized, table, options.max_batch, options.image_inputs);
-    for (const int input : quantized.inputs) lowering.add_input(input);
+    for (const int input : quantized.inputs) {
+        const auto is_it = [&](const StatefulGraph::Pair& state) { return state.input == input; };
+        if (std::any_of(states.begin(), states.end(), is_it))
+            lowering.add_state(input);
+        else
+            lowering.add_input(input);
+    }
     for (const QuantizedNode& node : quantized.nodes)
         if (!is_float_step(node)) node.step->lower(lowering, node);
     std::vector<std::int32_t> results;
@@ -214,6 +226,8 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
             throw Error("lower: the model returns its input; there is nothing to execute");
         results.push_back(lowering.output(output));
     }
+    for (const StatefulGraph::Pair& state : states)
+        lowering.builder().state_pair(lowering.output(state.input), lowering.output(state.output));
     for (std::size_t i = 0; i < quantized.tensors.size(); ++i)
         tensors.push_back(lowering.written(static_cast<int>(i)).value_or(-1));
     return lowering.builder().finish(std::move(results));
@@ -221,14 +235,17 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
 
 }  // namespace detail
 
-INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table,
+INTQ_INLINE LoweredModel lower(const QuantizedGraph& given, const kernels::KernelTable& table,
                                const LoweringOptions& options) {
+    const detail::StatefulGraph stateful =
+        options.keeps_state ? detail::with_states(given) : detail::StatefulGraph{given, {}};
+    const QuantizedGraph& quantized = stateful.graph;
     const QuantizedGraph tail = detail::split_tail(quantized);
     const std::vector<int>& outputs = tail.nodes.empty() ? quantized.outputs : tail.inputs;
     std::vector<std::int32_t> tensors;
     std::shared_ptr<program::OwnedProgram> program, whole;
     try {
-        program = whole = detail::lower_steps(quantized, table, options, outputs, tensors);
+        program = whole = detail::lower_steps(quantized, table, options, outputs, stateful.states, tensors);
         if (options.constant_channels == program::ConstantChannels::drop)
             program = program::drop_constant_channels(whole).program;
         if (options.rows.mode != program::RowMode::off)

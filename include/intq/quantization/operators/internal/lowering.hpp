@@ -99,6 +99,8 @@ public:
     /// The program's tensor for a tensor of the model, if an instruction so far writes it, or it is an input.
     std::optional<std::int32_t> written(int index) const;
     void add_input(int index);
+    /// An input of codes that is state, by rows: what is copied into it moves as few bytes as it has.
+    void add_state(int index);
     /// The pixels that an input of the program is; null for other tensors.
     const ImageInput* image(int index) const;
 
@@ -223,6 +225,15 @@ INTQ_INLINE void Lowering::add_input(int index) {
     else
         rows_[index] = {builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name, Layout::row_major),
                         {}};
+}
+
+INTQ_INLINE void Lowering::add_state(int index) {
+    const QuantizedTensor& tensor = quantized_.tensor(index);
+    Shape per_image;
+    for (int axis = 1; axis < tensor.shape.rank; ++axis)
+        per_image.extents[static_cast<std::size_t>(per_image.rank++)] = tensor.shape[axis];
+    if (tensor.shape.rank < 3) return add_input(index);
+    rows_[index] = {builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name, Layout::row_major), {}};
 }
 
 INTQ_INLINE const ImageInput* Lowering::image(int index) const {
