@@ -143,10 +143,10 @@ namespace detail {
 template <class Policy, class L>
 INTQ_ALWAYS_INLINE typename Policy::template Channel<L> broadcast_channel(const arith::ChannelWords& words) {
     // Policies load from rows of words; a row of equal values is the broadcast.
-    constexpr index_t width = 64;
-    std::int32_t rows[std::size_t{5} * width];
+    constexpr index_t width = L::width();
+    std::int32_t rows[array_size(5 * width)];
     for (std::size_t word = 0; word < 5; ++word)
-        for (std::size_t i = 0; i < width; ++i) rows[word * width + i] = words[word];
+        for (index_t i = 0; i < width; ++i) rows[static_cast<index_t>(word) * width + i] = words[word];
     return Policy::template load<L>(rows, width);
 }
 
