@@ -456,7 +456,7 @@ TEST_CASE("index_copy on views replaces the rows of its indices along any axis, 
                       const bool is_replaced = i[static_cast<std::size_t>(axis)] == index[0] ||
                                                i[static_cast<std::size_t>(axis)] == index[1];
                       from[static_cast<std::size_t>(axis)] = i[static_cast<std::size_t>(axis)] == index[0] ? 0 : 1;
-                      return is_replaced ? code_at(source, from) : code_at(old, i);
+                      return is_replaced ? source(from[0], from[1], from[2], from[3]) : old(i[0], i[1], i[2], i[3]);
                   }) == 0);
             for (const std::int32_t row : {-1, static_cast<int>(extents[axis])}) {
                 index[1] = row;
