@@ -56,16 +56,28 @@ struct Source {
     std::optional<Tensor> array{};  // of an archive
 };
 
-/// What a source holds: float32, or uint8 images.
+/// Integers as real numbers, such as a mask of 0 and 1; other samples as they are.
+Tensor real_integers(const Tensor& samples) {
+    if (samples.dtype() != DType::int64 && samples.dtype() != DType::int32) return samples;
+    Tensor reals = Tensor::zeros(samples.shape());
+    const Tensor given = samples.contiguous();
+    const auto values = reals.flat<float>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = given.dtype() == DType::int64 ? static_cast<float>(given.flat<std::int64_t>()[i])
+                                                  : static_cast<float>(given.flat<std::int32_t>()[i]);
+    return reals;
+}
+
+/// What a source holds: float32, integers, which become float32, or uint8 images.
 ///
 /// @param codes  another type that is taken, that of a program's codes
 Tensor read_stored(const Source& source, const std::vector<index_t>& input, index_t count,
                    DType codes = DType::float32) {
     std::error_code ignored;
     const bool is_folder = std::filesystem::is_directory(source.path, ignored);
-    const Tensor samples = source.array ? *source.array
-                           : is_folder  ? read_pictures(source.path, input, count)
-                                        : load_npy(source.path);
+    const Tensor samples = real_integers(source.array ? *source.array
+                                         : is_folder  ? read_pictures(source.path, input, count)
+                                                      : load_npy(source.path));
     const bool is_uint8 = samples.dtype() == DType::uint8;
     if ((samples.dtype() != DType::float32 && samples.dtype() != codes && !is_uint8) || samples.rank() < 2)
         throw Error(source.where,
@@ -102,6 +114,9 @@ Tensor real_numbers(const Source& source, const NormalizeOptions& normalize, con
         return normalize_images(samples, normalize.mean, normalize.deviation);
     }
     const Tensor row = samples.contiguous().reshape(Shape(samples.size()));
+    const auto values = row.flat<float>();
+    if (std::any_of(values.begin(), values.end(), [](float value) { return value < 0.0f && std::isinf(value); }))
+        throw Error(source.where, "it holds -inf; for a mask give -1e9, which hides as much");
     throw_if_failed(kernels::check_finite(row.view<float, 1>(), OpKind::quantize), source.where);
     return samples;
 }

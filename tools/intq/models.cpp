@@ -135,7 +135,7 @@ std::vector<InputInfo> inputs_of(const interop::onnx::Model& file) {
         const auto has_value = [&](const auto& tensor) { return tensor.name == input.name; };
         const auto& values = file.graph.initializers;
         if (std::none_of(values.begin(), values.end(), has_value))
-            inputs.push_back({input.name, input.shape, input.dtype == DType::int64 || input.dtype == DType::int32});
+            inputs.push_back({input.name, input.shape, interop::onnx::takes_ids(file, input.name)});
         // The model takes them as (N, T).
         if (!inputs.empty() && inputs.back().name == input.name && positions.count(input.name) != 0)
             inputs.back().extents = {1, input.shape.empty() ? 1 : input.shape[0]};

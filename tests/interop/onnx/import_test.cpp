@@ -167,6 +167,34 @@ TEST_CASE("A graph that is not in order is refused with the nodes that contradic
                       Contains("more than 6 axes"));
 }
 
+TEST_CASE("An input of integers that is cast to real numbers is one of real numbers") {
+    const std::vector<test::Message> nodes{test::node("Unsqueeze", {"m", "axes"}, {"u"}),
+                                           test::node("Cast", {"u"}, {"c"}, {test::attribute("to", 1)}),
+                                           test::node("Add", {"c", "x"}, {"y"})};
+    const auto with = [&](std::vector<test::Message> given) {
+        return onnx::parse_model(
+            test::model({.nodes = std::move(given),
+                         .initializers = {test::int64_tensor("axes", {1})},
+                         .inputs = {test::value_info("x", {2, 1, 3}), test::value_info("m", {2, 3}, test::int64)}})
+                .bytes(),
+            "m.onnx");
+    };
+    const intq::Tensor x = intq::Tensor::full(Shape(2, 1, 3), 0.5f);
+    const intq::Tensor m = intq::Tensor::from(Shape(2, 3), {0.0f, 1.0f, 2.0f, 3.0f, -4.0f, 5.0f});
+    const intq::Tensor y = (*onnx::import_model(with(nodes)))(x, m).tensor();
+    CHECK_FALSE(onnx::takes_ids(with(nodes), "m"));
+    CHECK_FALSE(onnx::takes_ids(with(nodes), "x"));
+    CHECK(y.shape() == Shape(2, 1, 3));
+    CHECK(y.contiguous().flat<float>()[4] == -3.5f);
+    std::vector<test::Message> others = nodes;
+    others.push_back(test::node("Relu", {"u"}, {"r"}));
+    others[2] = test::node("Add", {"c", "x"}, {"y0"});
+    others.push_back(test::node("Add", {"r", "y0"}, {"y"}));
+    CHECK(onnx::takes_ids(with(others), "m"));
+    CHECK_THROWS_WITH(onnx::import_model(with(others)),
+                      Contains("the input \"u\" holds integers") || Contains("the input \"m\" holds integers"));
+}
+
 TEST_CASE("A graph may have several inputs and outputs") {
     const auto module = import({.nodes = {test::node("Add", {"a", "b"}, {"y"}), test::node("Relu", {"y"}, {"z"})},
                                 .inputs = {test::value_info("a", {2}), test::value_info("b", {2})},

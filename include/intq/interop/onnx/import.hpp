@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // From an ONNX model to a graph of intq's modules. Layer: interop (docs/design.md section 2).
+//
+// Long because one class takes in the inputs, nodes and outputs of a file.
 #ifndef INTQ_INTEROP_ONNX_IMPORT_HPP
 #define INTQ_INTEROP_ONNX_IMPORT_HPP
 
@@ -54,6 +56,10 @@ struct RefusedNode {
     std::string reason;
 };
 
+/// Whether a model takes integers for an input, as ids of rows. Integers that the file casts to float32, such as a mask
+/// of 0 and 1, are real numbers of the model.
+bool takes_ids(const Model& model, const std::string& input);
+
 /// All nodes that import_model() refuses, where it would throw the Error of the first. Of a node that reads the output
 /// of a refused node, only the operator is checked. Empty for a model that is imported.
 ///
@@ -84,6 +90,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #    include "intq/interop/onnx/internal/nodes/functions_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/gelu_by_parts.hpp"
+#    include "intq/interop/onnx/internal/nodes/integer_inputs.hpp"
 #    include "intq/interop/onnx/internal/nodes/norm_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/samples_first.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
@@ -169,6 +176,7 @@ private:
     // Up to IR version 3 an initializer is listed among the inputs too.
     void add_inputs() {
         bool any = false;
+        const std::set<std::string> reals = integers_as_reals(graph_);
         for (const ValueInfo& input : graph_.inputs) {
             const auto known = state_.values.find(input.name);
             if (known != state_.values.end() && known->second.constant != nullptr) continue;
@@ -187,7 +195,7 @@ private:
             check_dims("the input " + in_quotes(input.name), input.shape);
             state_.values[input.name] = {.node = &state_.next_node().placeholder(input.name), .dims = dims_of(input)};
             if (holds_codes) state_.values[input.name].codes = input.dtype;
-            if (holds_ids) note_ids(input);
+            if (holds_ids && reals.count(input.name) == 0) note_ids(input);
         }
         if (!any) throw Error("the graph has no input");
     }
@@ -377,6 +385,15 @@ INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
 }
 
 INTQ_INLINE std::set<std::string> position_inputs(const Model& model) { return position_inputs(model.graph); }
+
+INTQ_INLINE bool takes_ids(const Model& model, const std::string& input) {
+    const auto holds_integers = [&](const ValueInfo& given) {
+        return given.name == input && (given.dtype == DType::int64 || given.dtype == DType::int32);
+    };
+    const auto& inputs = model.graph.inputs;
+    return std::any_of(inputs.begin(), inputs.end(), holds_integers) &&
+           detail::integers_as_reals(model.graph).count(input) == 0;
+}
 
 INTQ_INLINE std::vector<RefusedNode> find_refused_nodes(const Model& model) {
     const std::size_t node_count = model.graph.nodes.size();
