@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "intq/nn.hpp"
@@ -262,6 +263,84 @@ TEST_CASE("An observer of scores sees masks where their probability rounds to 0,
     columns.observe(intq::Tensor::from(Shape(2, 2), {5.0f, -200.0f, -80.0f, 1.0f}));
     CHECK(columns.ranges().lowest[0] == 1.0f - static_cast<float>(std::log(2.0 * 256.0 * 2.0)));  // column 1
     CHECK(columns.ranges().highest[0] == 5.0f);
+}
+
+TEST_CASE("An observer of masks sees them 80 below the other numbers, on the way to the scores") {
+    ObserverOptions options;
+    options.scheme = arith::QuantScheme::affine;
+    const auto range_of = [&](double factor, std::initializer_list<float> values) {
+        options.mask_factor = factor;
+        MinMaxObserver observer(options);
+        observer.observe(intq::Tensor::from(Shape(index_t{4}), values));
+        return std::pair(observer.ranges().lowest[0], observer.ranges().highest[0]);
+    };
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (const float mask : {-1e4f, -1e9f, lowest, -infinity}) {
+        INFO(mask);
+        CHECK(range_of(1.0, {0.0f, mask, 2.0f, -3.0f}) == std::pair(-83.0f, 2.0f));
+        CHECK(range_of(0.5, {0.0f, mask, 2.0f, -3.0f}) == std::pair(-163.0f, 2.0f));
+        CHECK(range_of(-1.0, {0.0f, -mask, 2.0f, -3.0f}) == std::pair(-3.0f, 82.0f));
+    }
+    CHECK(range_of(1.0, {0.0f, -100.0f, 2.0f, -3.0f}) == std::pair(-100.0f, 2.0f));
+}
+
+TEST_CASE("A mask that is an input costs the scores no range, whatever its number and where it is added") {
+    using Pair = std::function<nn::Value(LambdaModel&, const nn::Value&, const nn::Value&)>;
+    const auto check_input = [](const Pair& body, float value, bool differs = false) {
+        const intq::Tensor x = test::random_tensor(Shape(4, heads, tokens, 4), 1);
+        intq::Tensor mask = intq::Tensor::zeros(Shape(4, 1, 1, tokens));
+        for (const std::size_t at : {5, 10, 11, 17, 21, 22, 23}) mask.flat<float>()[at] = value;
+        auto model =
+            test::make_model({},
+                             [body](LambdaModel& m, nn::Arguments in) {
+                                 return m.call("dequant", body(m, m.call("quant", in[0]), m.call("quant_mask", in[1])));
+                             },
+                             {"x", "mask"});
+        model->add_child("quant", std::make_shared<nn::QuantStub>());
+        model->add_child("quant_mask", std::make_shared<nn::QuantStub>());
+        model->add_child("dequant", std::make_shared<nn::DeQuantStub>());
+        model->add_buffer("bias", test::random_tensor(Shape(1, heads, tokens, tokens), 5));
+        model->eval();
+        const std::vector<std::vector<intq::Tensor>> batches{{x, mask}};
+        const intq::Tensor expected = (*model)(nn::Value(x), nn::Value(mask)).tensor();
+        for (const DType dtype : {DType::int8, DType::int16})
+            for (const kernels::KernelTable* table : tables(dtype)) {
+                INFO(table->policy().name << " in " << name_of(dtype) << ", " << value);
+                // The difference of equal numbers is a code there, which -1e9 makes half a mask (docs/workflow.md).
+                if (differs && dtype == DType::int16 && std::string(table->policy().name) == "meta") continue;
+                const auto prepared = prepare_calibration_fx(
+                    *model, get_default_qconfig_mapping(table->policy(), dtype, DType::int8), table->policy());
+                calibrate(*prepared, batches);
+                ExactSimulation simulation(*prepared, *table, 4);
+                const intq::Tensor y = lower(simulation.quantized(), *table, 4).run(batches[0])[0];
+                CHECK(test::same_bytes(y, simulation.run(batches[0])[0]));
+                CHECK(test::sqnr(expected, y) > (dtype == DType::int8 ? 25.0 : 44.0));
+            }
+    };
+    for (const float value : {-1e9f, lowest, -1e4f, -100.0f})
+        check_input([](LambdaModel&, const nn::Value& x, const nn::Value& m) { return attend(scores_of(x) + m, x); },
+                    value);
+    const Pair behind = [](LambdaModel& model, const nn::Value& x, const nn::Value& m) {
+        return attend((scores_of(x) + m) + model.tensor("bias"), x);
+    };
+    const Pair ones = [](LambdaModel&, const nn::Value& x, const nn::Value& m) {
+        return attend(scores_of(x) + (nn::Value(1.0) - m) * -1e9, x);
+    };
+    const Pair subtracted = [](LambdaModel&, const nn::Value& x, const nn::Value& m) {
+        return attend(scores_of(x) - m * 1e9, x);
+    };
+    const Pair with_bias = [](LambdaModel& model, const nn::Value& x, const nn::Value& m) {
+        return attend(scores_of(x) + (model.tensor("bias") + m), x);
+    };
+    check_input(behind, -1e9f);
+    check_input(with_bias, -1e9f);
+    check_input(subtracted, 1.0f);
+    const auto with_ones = [](const Pair& body) {
+        return [body](LambdaModel& model, const nn::Value& x, const nn::Value& m) {
+            return body(model, x, nn::Value(1.0) - m);
+        };
+    };
+    check_input(with_ones(ones), 1.0f, true);
 }
 
 TEST_CASE("Fills that are no masks, and masks that are computed, have no integer form") {

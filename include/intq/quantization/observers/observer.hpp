@@ -62,6 +62,9 @@ struct ObserverOptions {
     /// Of the softmax that reads the values; prepare sets it. Per tensor, masks are observed as by scores_in_reach()
     /// (internal/scores.hpp).
     std::optional<int> softmax_axis{};
+    /// Of numbers that only say which scores are masked, or by how much: what becomes of 1 on the way to the softmax;
+    /// prepare sets it. Per tensor, masks are observed as by masks_in_reach().
+    std::optional<double> mask_factor{};
     float headroom = 1.0f;  // the range of the qparams is the observed one times this; prepare sets it for outputs
 
     Compatibility compatibility = Compatibility::horizon;
@@ -271,7 +274,10 @@ INTQ_INLINE Tensor without_masks(const Tensor& x) {
 INTQ_INLINE void Observer::observe(const Tensor& given) {
     if (given.size() == 0) return;
     const bool has_scores = options_.ch_axis < 0 && options_.softmax_axis.has_value();
-    const Tensor reached = has_scores ? detail::scores_in_reach(given, *options_.softmax_axis, options_.dtype) : given;
+    const bool has_masks = options_.ch_axis < 0 && options_.mask_factor.has_value();
+    const Tensor reached = has_scores  ? detail::scores_in_reach(given, *options_.softmax_axis, options_.dtype)
+                           : has_masks ? detail::masks_in_reach(given, *options_.mask_factor)
+                                       : given;
     const Tensor x = options_.ch_axis < 0 ? detail::without_masks(reached) : reached;
     if (x.size() == 0) return;
     const int axis = options_.ch_axis;

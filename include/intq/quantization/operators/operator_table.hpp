@@ -31,10 +31,19 @@ public:
     const QuantizedOperator& of(const graph::Node& node);
     /// The axis of the softmaxes that alone read a node; none for other readers, or softmaxes of different axes.
     std::optional<int> axis_of_scores(const graph::Node& node);
+    /// Whether a node is an input, or computed from one alone by moves, sums and products with constants.
+    bool follows_from_input(const graph::Node& node);
+    /// Of a value that follows from an input and that only softmaxes read, through a sum at least, and of sums with
+    /// such a value: what becomes of 1 on the way. None for other values, and where ways differ.
+    ///
+    /// Cost     O(nodes between the value, the input and the softmaxes)
+    std::optional<double> factor_of_mask(const graph::Node& node);
     /// For a walk that erased nodes, or put a module of another operator into a slot that nodes call.
     void forget() noexcept { rows_.clear(); }
 
 private:
+    std::optional<double> factor_to_softmax(const graph::Node& node, bool is_added, int depth);
+
     nn::Module& root_;
     std::map<const graph::Node*, const QuantizedOperator*> rows_;
 };
@@ -45,11 +54,15 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
+#    include <algorithm>
 #    include <string>
+#    include <string_view>
 
 #    include "intq/graph/operators.hpp"
+#    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/modules/quantizer_of.hpp"
 #    include "intq/quantization/operators/causal_fill.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
@@ -158,6 +171,62 @@ INTQ_INLINE std::optional<int> NodeOperators::axis_of_scores(const graph::Node& 
         axis = own;
     }
     return axis;
+}
+
+INTQ_INLINE bool NodeOperators::follows_from_input(const graph::Node& node) {
+    const graph::Node* value = &node;
+    while (true) {
+        if (value->op() == graph::Op::placeholder) return true;
+        if (quantizer_of(*value, root_) != nullptr) {
+            value = value->inputs()[0];
+            continue;
+        }
+        const QuantizedOperator& row = of(*value);
+        const bool moves = row.role == Role::shares_input && graph::moves_codes(graph::numbers_of(row.name));
+        const bool computes = row.name == "add" || row.name == "sub" || row.name == "mul" || row.name == "quant_stub";
+        const graph::Node* next = nullptr;
+        for (const graph::Node* operand : value->inputs()) {
+            if (operand->op() == graph::Op::get_attr || graph::gives_shape(*operand)) continue;
+            if (next != nullptr) return false;
+            next = operand;
+        }
+        if (next == nullptr || (!moves && !computes)) return false;
+        value = next;
+    }
+}
+
+INTQ_INLINE std::optional<double> NodeOperators::factor_to_softmax(const graph::Node& node, bool is_added, int depth) {
+    std::optional<double> factor;
+    for (const graph::Node* user : node.users()) {
+        if (graph::gives_shape(*user)) continue;
+        const QuantizedOperator& row = of(*user);
+        const bool moves = row.role == Role::shares_input && graph::moves_codes(graph::numbers_of(row.name));
+        const auto number = row.name == "mul" && is_added ? constant_operand(*user) : std::nullopt;
+        const bool sums = (row.name == "add" || row.name == "sub") && user->inputs().size() == user->operands().size();
+        const bool adds = is_added || (sums && user->operands().size() == 2);  // of a number nothing is hidden
+        std::optional<double> own;
+        if (row.softmax_axis != nullptr)
+            own = is_added ? std::optional(1.0) : std::nullopt;
+        else if (depth > 0 && (moves || sums || number || (is_added && row.name == "masked_fill")))
+            own = factor_to_softmax(*user, adds, depth - 1);
+        if (own && number) *own *= number->number;
+        if (own && row.name == "sub" && user->args()[1].node() == &node) *own = -*own;
+        if (!own || *own == 0.0 || (factor && *factor != *own)) return std::nullopt;
+        factor = own;
+    }
+    return factor;
+}
+
+INTQ_INLINE std::optional<double> NodeOperators::factor_of_mask(const graph::Node& node) {
+    constexpr int longest_way = 16;  // sums, moves and factors behind it
+    if (follows_from_input(node)) return factor_to_softmax(node, false, longest_way);
+    const std::string_view name = of(node).name;
+    const auto inputs = node.inputs();
+    const bool holds_mask =
+        (name == "add" || name == "sub") && std::any_of(inputs.begin(), inputs.end(), [&](const graph::Node* operand) {
+            return operand->op() != graph::Op::get_attr && follows_from_input(*operand);
+        });
+    return holds_mask ? factor_to_softmax(node, true, longest_way) : std::nullopt;
 }
 
 INTQ_INLINE const QuantizedOperator& NodeOperators::of(const graph::Node& node) {

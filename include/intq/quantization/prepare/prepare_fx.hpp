@@ -375,8 +375,10 @@ private:
         for (const std::size_t operand : operands) ensure_codes(node, operand, config, input);
         if (row.kind != OpKind::none) check_use(node, use(node, input, DType::none, output.dtype()));
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return keep_or_choose(node, row, config);
+        // The codes of the input would have the range of the mask's number.
+        const bool is_mask = operators_.factor_of_mask(node).has_value();
         if (constant && row.kind == OpKind::mul && constant->number > 0.0 && relu == nullptr && clip == nullptr &&
-            state_of(node, operands[0]).quantizer != nullptr) {
+            !is_mask && state_of(node, operands[0]).quantizer != nullptr) {
             GridUse scaled;
             scaled.factor = static_cast<float>(constant->number);
             return add_choice(node, operands[0], output, scaled, config);
@@ -670,7 +672,10 @@ private:
 
     std::shared_ptr<FakeQuantize> make_quantizer(const graph::Node& node, const QuantizerConfig& config) const {
         QuantizerConfig own = config;
-        if (!is_torch()) own.options.observer_options.softmax_axis = operators_.axis_of_scores(node);
+        if (!is_torch()) {
+            own.options.observer_options.softmax_axis = operators_.axis_of_scores(node);
+            own.options.observer_options.mask_factor = operators_.factor_of_mask(node);
+        }
         // int16 codes that are the output: other data may reach further, and a bit of 16 is not missed.
         const bool is_output = options_.high_precision_output && !is_torch() && leads_to_dequant_only(node);
         if (is_output && config.dtype() == DType::int16) own.options.observer_options.headroom = 2.0f;

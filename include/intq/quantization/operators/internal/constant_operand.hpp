@@ -47,6 +47,7 @@ public:
 
 private:
     bool is_another_scale(const OwnedQParams& input, const OwnedQParams& output) const;
+    double number_on(const OwnedQParams& input, const OwnedQParams& output) const;
 
     ConstantOperand operand_;
 };
@@ -57,6 +58,7 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
+#    include <algorithm>
 #    include <cmath>
 #    include <cstddef>
 #    include <string>
@@ -109,6 +111,18 @@ INTQ_INLINE bool ConstantOperandStep::is_another_scale(const OwnedQParams& input
     return kind() == OpKind::mul && operand_.number > 0.0 && scaled == output;
 }
 
+/// The constant, or a smaller one where the output has room for a few codes of the input alone, as a mask of 0 and 1
+/// times -1e9 has: all other codes end at an end of the output's grid.
+///
+///     |c'| = min(|c|, k·s_out / s_in),  k = 256 for int8, so that every code but 0 ends there, as with c;
+///                                       16000 for int16, whose products then fit each target: from 5 codes on
+INTQ_INLINE double ConstantOperandStep::number_on(const OwnedQParams& input, const OwnedQParams& output) const {
+    if (kind() != OpKind::mul) return operand_.number;
+    const double codes = output.dtype == DType::int16 ? 16000.0 : 256.0;
+    const double most = static_cast<double>(output.scale()) * codes / static_cast<double>(input.scale());
+    return std::copysign((std::min)((std::abs)(operand_.number), most), operand_.number);
+}
+
 INTQ_INLINE void ConstantOperandStep::lower(Lowering& l, const QuantizedNode& node) const {
     program::ProgramBuilder& builder = l.builder();
     const program::LayerName layer = Lowering::layer(node);
@@ -116,13 +130,14 @@ INTQ_INLINE void ConstantOperandStep::lower(Lowering& l, const QuantizedNode& no
     const std::int32_t x = l.elements(node);
     if (is_another_scale(input, output)) return l.set_elements(node, add_scaled(builder, x, output, layer));
 
-    OwnedQParams grid = grid_of_constant(operand_.number, input.dtype);
+    const double number = number_on(input, output);
+    OwnedQParams grid = grid_of_constant(number, input.dtype);
     // 0 is a code of any scale; this one needs no more bits than the output.
     if (operand_.number == 0.0)
         grid.scales = {kind() == OpKind::mul ? arith::fdiv(output.scale(), input.scale()) : input.scale()};
     Shape shape = builder.at(x).shape;
     for (int axis = 0; axis < shape.rank; ++axis) shape[axis] = 1;
-    const auto value = static_cast<float>(operand_.number);
+    const auto value = static_cast<float>(number);
     const Tensor codes = quantize(Tensor::full(shape, value), grid, builder.target().quantize);
     const std::int32_t constant =
         add_constant(builder, codes, grid, {layer.name + ".constant", layer.type}, builder.at(x).layout);

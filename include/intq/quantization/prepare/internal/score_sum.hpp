@@ -41,6 +41,9 @@ public:
     const std::vector<ScoreTerm>& terms() const noexcept { return terms_; }
     /// Whether `top` is the MaskedFill of the first term.
     bool begins_with_fill();
+    /// Whether a value that follows from an input, such as a mask, is added in front of another sum. replace_terms()
+    /// adds it last, so that only the scores that the softmax reads have it.
+    bool has_early_operand() const noexcept { return early_ != nullptr; }
 
     /// Makes the readers read the scores without the terms, and with `rest` added. Nodes that others read stay as they
     /// are, and the readers get copies.
@@ -54,6 +57,7 @@ private:
     void collect(graph::Node& node, double factor);
     void collect_sum(graph::Node& node, double factor);
     void add_term(const Tensor& values, double factor, bool is_fill);
+    bool take_early(graph::Node& node, std::size_t operand, double factor);
     bool is_sum(const graph::Node& node);
     std::optional<double> factor_of(const graph::Node& node);
     bool is_move(const graph::Node& node);
@@ -64,6 +68,7 @@ private:
     graph::Node& strip(graph::Node& node, bool is_owned, const Tensor* rest);
     graph::Node& changed(graph::Node& node, bool is_owned, graph::ArgumentList args);
     graph::Node& attribute(const Tensor& values, const graph::Node& before);
+    graph::Node& added(graph::Node& node, graph::Node& value);
     void erase_unread();
 
     graph::GraphModule& model_;
@@ -74,6 +79,7 @@ private:
     std::vector<graph::Node*> way_;          // from the softmax on
     std::vector<const graph::Node*> moves_;  // between the softmax and the node that collect() is at
     std::set<const graph::Node*> seen_;
+    graph::Node *early_ = nullptr, *early_root_ = nullptr;  // added last, and the operand that it is in
     bool is_separable_ = true;
 };
 
@@ -181,9 +187,34 @@ INTQ_INLINE void ScoreSum::collect_sum(graph::Node& node, double factor) {
         const double own = i == 1 && operators_.of(node).name == "sub" ? -factor : factor;
         if (const Tensor* const values = constant_of(node.args()[i]))
             add_term(*values, own, false);
-        else if (graph::Node* const operand = node.args()[i].node())
+        else if (graph::Node* const operand = node.args()[i].node(); operand != nullptr && !take_early(node, i, own))
             collect(*operand, own);
     }
+}
+
+/// An operand of a sum that may as well be added last: it is on the scale of the scores, where they are. Tensors that
+/// are added to it are terms.
+INTQ_INLINE bool ScoreSum::take_early(graph::Node& node, std::size_t operand, double factor) {
+    graph::Node &root = *node.args()[operand].node(), *const other = node.args()[1 - operand].node();
+    if (early_ != nullptr || factor != 1.0 || !moves_.empty() || other == nullptr || other == &root ||
+        other->op() == graph::Op::get_attr || !operators_.follows_from_input(root) ||
+        operators_.follows_from_input(*other))
+        return false;
+    graph::Node* value = &root;
+    std::vector<const Tensor*> constants;
+    while (is_sum(*value) && operators_.of(*value).name == "add") {
+        const std::size_t at = constant_of(value->args()[0]) != nullptr ? 0 : 1;
+        const Tensor* const constant = constant_of(value->args()[at]);
+        if (constant == nullptr || value->users().size() != 1 || value->args()[1 - at].node() == nullptr) break;
+        constants.push_back(constant);
+        way_.push_back(value);
+        value = value->args()[1 - at].node();
+    }
+    if (value == &root && &node == &top_) return false;  // it is last
+    for (const Tensor* constant : constants) add_term(*constant, 1.0, false);
+    early_ = value;
+    early_root_ = &root;
+    return true;
 }
 
 /// Numbers beyond those of float32 become its ends: they hide no more than these.
@@ -256,6 +287,8 @@ INTQ_INLINE graph::Node& ScoreSum::strip(graph::Node& node, bool is_owned, const
     if (dynamic_cast<const nn::MaskedFill*>(graph::module_of(node, model_)) != nullptr)
         return next(*node.args()[0].node());
     graph::ArgumentList args = node.args();
+    for (std::size_t i = 0; is_sum(node) && i < 2; ++i)
+        if (early_ != nullptr && args[i].node() == early_root_) return next(*args[1 - i].node());
     for (std::size_t i = 0; is_sum(node) && i < 2; ++i) {
         if (constant_of(args[i]) == nullptr) continue;
         const bool negates = i == 0 && operators_.of(node).name == "sub";  // c - x
@@ -274,23 +307,25 @@ INTQ_INLINE graph::Node& ScoreSum::strip(graph::Node& node, bool is_owned, const
     return is_changed ? changed(node, is_owned, std::move(args)) : node;
 }
 
+/// The sum of a node and a value, in front of the readers.
+INTQ_INLINE graph::Node& ScoreSum::added(graph::Node& node, graph::Node& value) {
+    const auto place = model_.graph().before(*readers_.front());
+    graph::Node& sum = model_.graph().call_function(nn::add_function, {node, value});
+    sum.outputs() = top_.outputs();
+    sum.set_scope(top_.scope());
+    return sum;
+}
+
 INTQ_INLINE graph::Node& ScoreSum::replace_terms(const Tensor* rest) {
     const bool is_owned = top_.users().size() == readers_.size();
-    const bool is_sub = operators_.of(top_).name == "sub";
-    const bool holds =
-        is_sum(top_) && (constant_of(top_.args()[0]) != nullptr || constant_of(top_.args()[1]) != nullptr);
-    Tensor own = rest != nullptr ? *rest : Tensor();
-    if (rest != nullptr && is_sub && holds && constant_of(top_.args()[1]) != nullptr)
-        own = nn::mul(nn::Value(*rest), -1.0).tensor();
-    graph::Node* last = &strip(top_, is_owned, rest != nullptr && holds ? &own : nullptr);
-    if (rest != nullptr && !holds) {
-        graph::Node& constant = attribute(*rest, *readers_.front());
-        const auto place = model_.graph().after(constant);
-        graph::Node& sum = model_.graph().call_function(nn::add_function, {*last, constant});
-        sum.outputs() = top_.outputs();
-        sum.set_scope(top_.scope());
-        last = &sum;
-    }
+    const bool is_first = is_sum(top_) && constant_of(top_.args()[0]) != nullptr;
+    const bool is_second = is_sum(top_) && constant_of(top_.args()[1]) != nullptr;
+    const bool holds = rest != nullptr && (is_first || is_second);
+    const bool negates = holds && is_second && operators_.of(top_).name == "sub";
+    const Tensor own = negates ? nn::mul(nn::Value(*rest), -1.0).tensor() : holds ? *rest : Tensor();
+    graph::Node* last = &strip(top_, is_owned, holds ? &own : nullptr);
+    if (rest != nullptr && !holds) last = &added(*last, attribute(*rest, *readers_.front()));
+    if (early_ != nullptr) last = &added(*last, *early_);
     for (graph::Node* reader : readers_)
         if (last != &top_) reader->replace_input(top_, *last);
     erase_unread();

@@ -22,7 +22,7 @@ namespace detail {
 ///
 /// The probabilities differ by less than 2^-115. What a whole row of t has in common has no effect and is left out. A
 /// row of masks alone keeps its scores, unless float32 loses them beside the mask, from -2^29 on: then its
-/// probabilities are equal, as in float.
+/// probabilities are equal, as in float. A value that follows from an input, such as a mask, is added last.
 void separate_masks(graph::GraphModule& model);
 
 }  // namespace detail
@@ -62,10 +62,10 @@ namespace detail {
 /// A sum of terms as a mask and the rest.
 class SplitTerms {
 public:
-    /// @param terms  not empty
-    /// @param axis   of the scores, whose rank is `rank`; from the front, or from the back if negative
+    /// @param axis  of the scores, whose rank is `rank`; from the front, or from the back if negative
     SplitTerms(const std::vector<ScoreTerm>& terms, int axis, int rank) {
-        nn::Value sum(terms[0].values), fills(Tensor::zeros(Shape(index_t{1})));
+        const nn::Value zero(Tensor::zeros(Shape(index_t{1})));
+        nn::Value sum = terms.empty() ? zero : nn::Value(terms[0].values), fills = zero;
         for (std::size_t i = 1; i < terms.size(); ++i) sum = nn::add(sum, nn::Value(terms[i].values));
         for (const ScoreTerm& term : terms)
             if (term.is_fill) fills = nn::add(fills, nn::Value(term.values));
@@ -78,8 +78,10 @@ public:
         for_each_row(rest_.shape(), along, [&](const std::vector<std::size_t>& row) { split(row); });
     }
 
-    /// Whether there is something to take out, and what is left means the same.
-    bool changes() const noexcept { return changes_ && !is_lost_; }
+    /// Whether there is a mask, or something that a whole row has in common, to take out.
+    bool changes() const noexcept { return changes_; }
+    /// Whether scores that a MaskedFill replaced would come back, in a row that has nothing else.
+    bool is_lost() const noexcept { return is_lost_; }
     /// None where nothing is filled.
     std::optional<Tensor> mask() const {
         const auto values = mask_.flat<std::uint8_t>();
@@ -111,7 +113,6 @@ private:
         changes_ = changes_ || is_far || has_masks;
         for (const std::size_t i : row) {
             masks[i] = is_mask(i) || fills_all ? 1 : 0;
-            // A fill that is not hidden: what it replaced must not come back.
             is_lost_ = is_lost_ || (masks[i] == 0 && fills[i] != 0.0f);
         }
         for (const std::size_t i : row) values[i] = masks[i] != 0 ? 0.0f : is_far ? values[i] - largest : values[i];
@@ -162,16 +163,15 @@ public:
 private:
     void separate(graph::Node& top, int axis, const std::vector<graph::Node*>& readers) {
         ScoreSum sum(model_, operators_, top, readers);
-        std::vector<ScoreTerm> terms = sum.terms();
-        if (!sum.is_separable() || terms.empty()) return;
+        if (!sum.is_separable()) return;
+        const std::vector<ScoreTerm>& terms = sum.terms();
         int rank = top.outputs()[0].dtype != DType::none ? top.outputs()[0].shape.rank : 0;
         for (const ScoreTerm& term : terms) rank = (std::max)(rank, term.values.rank());
-        if (sum.begins_with_fill()) {  // it stays unless there are more masks
-            const std::vector<ScoreTerm> others(terms.begin() + 1, terms.end());
-            if (others.empty() || !SplitTerms(others, axis, rank).changes()) return;
-        }
         const SplitTerms split(terms, axis, rank);
-        if (!split.changes()) return;
+        bool changes = split.changes();
+        if (sum.begins_with_fill())  // it stays unless there are more masks
+            changes = SplitTerms({terms.begin() + 1, terms.end()}, axis, rank).changes();
+        if (split.is_lost() || (!changes && !sum.has_early_operand())) return;
         const std::string name = free_name(graph::layer_name(top) + "_masked");
         const graph::Scope scope = top.scope();
         const std::optional<Tensor> rest = split.rest(), mask = split.mask();
