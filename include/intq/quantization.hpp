@@ -19,6 +19,7 @@
 
 // The operators of a model that a target takes, before any data.
 #include "intq/quantization/check/check_qat_model.hpp"
+#include "intq/quantization/check/lost_operands.hpp"
 #include "intq/quantization/prepare/lowering_report.hpp"
 #include "intq/quantization/prepare/refusal.hpp"
 
@@ -35,6 +36,7 @@
 // Calibrate.
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/calibration_file.hpp"
+#include "intq/quantization/prepare/calibration_report.hpp"
 
 // Convert and lower.
 #include "intq/quantization/convert/convert_custom.hpp"

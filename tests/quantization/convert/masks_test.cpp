@@ -15,6 +15,7 @@
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/lowering_report.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/qconfig/target_defaults.hpp"
 #include "kernels/tables/tables.hpp"
@@ -196,6 +197,53 @@ TEST_CASE("Another reader of masked scores keeps the mask, and costs the softmax
     intq::Tensor scores = scores_of(nn::Value(x)).tensor();
     const nn::Value p = nn::softmax((nn::Value(scores) + nn::Value(causal(-1e9f))) * 0.5, -1);
     CHECK(test::sqnr(p.tensor(), *simulation.value_of("softmax")) > 30.0);
+}
+
+TEST_CASE("A tensor that takes the range of a sum is named, before any data and behind a calibration") {
+    const auto& table = *test::scalar_tables().tables[0];
+    const intq::Tensor x = test::random_tensor(Shape(3, heads, tokens, tokens), 1);
+    const struct {
+        float number;
+        DType dtype;
+        bool is_named, is_named_before;
+    } cases[] = {{-1e9f, DType::int8, true, true},    {-1e9f, DType::int16, true, true},
+                 {-1e4f, DType::int8, true, true},    {-1e3f, DType::int16, false, false},
+                 {-300.0f, DType::int8, true, false}, {-3.0f, DType::int8, false, false}};
+    for (const auto& c : cases) {
+        INFO(c.number << " in " << name_of(c.dtype));
+        const auto model =
+            model_of([](LambdaModel& m, const nn::Value& y) { return y + m.tensor("mask"); }, causal(c.number));
+        const auto mapping = get_default_qconfig_mapping(table.policy(), c.dtype, DType::int8);
+        const LoweringReport before = lowering_report(*model, mapping, table.policy());
+        REQUIRE(before.undecided.size() == (c.is_named_before ? 1 : 0));
+        if (c.is_named_before) {
+            CHECK(before.undecided[0].layer == "add");
+            CHECK(before.undecided[0].reason.find("its tensor mask has numbers up to ") == 0);
+        }
+        const auto prepared = prepare_calibration_fx(*model, mapping, table.policy());
+        const CalibrationReport report = calibrate(*prepared, x, 3);
+        REQUIRE(report.lost.size() == (c.is_named ? 1 : 0));
+        if (!c.is_named) continue;
+        CHECK(report.lost[0].node == "add");
+        CHECK(report.lost[0].operand == "quant");
+        CHECK(report.lost[0].taker == "mask");
+        CHECK(report.lost[0].codes < 16.0);
+        CHECK(to_string(report).find("add: its operand quant keeps ") != std::string::npos);
+    }
+}
+
+TEST_CASE("A tensor of the model without a scale is refused before any data") {
+    const auto& table = *test::scalar_tables().tables[0];
+    intq::Tensor wide = causal(-3e38f);
+    wide.flat<float>()[0] = 3e38f;
+    const auto refusals = [&](const intq::Tensor& tensor) {
+        const auto model = model_of([](LambdaModel& m, const nn::Value& y) { return y * m.tensor("mask"); }, tensor);
+        return lowering_report(*model, get_default_qconfig_mapping(table.policy()), table.policy()).refusals;
+    };
+    REQUIRE(refusals(wide).size() == 1);
+    CHECK(refusals(wide)[0].layer == "mul");
+    CHECK(refusals(wide)[0].reason.find("its tensor mask has no grid: ") == 0);
+    CHECK(refusals(causal(1e30f)).empty());
 }
 
 TEST_CASE("A sum of a masked value with itself stays as it is") {

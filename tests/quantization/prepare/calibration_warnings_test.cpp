@@ -96,6 +96,29 @@ TEST_CASE("A percentile whose range keeps little of the data's is named, whateve
     CHECK(report_of(*model, qconfig, test::random_tensor(Shape(1, 1, 250, 400), 3)).cliffs.empty());
 }
 
+TEST_CASE("Moving averages over few batches are named with what is left of the first") {
+    const auto model = test::stubbed({{"a", test::make_conv(1, 1, 1, 1)}},
+                                     [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("a", x[0])); });
+    const auto report = [&](const char* observer, float constant, std::size_t batches) {
+        QConfig qconfig = get_default_calib_qconfig({.activation_observer = observer});
+        qconfig.output->options.observer_options.averaging_constant = constant;
+        const auto prepared =
+            prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), march::bayes::policy);
+        return calibrate(*prepared, std::vector<Tensor>(batches, test::random_tensor(Shape(1, 1, 4, 4), 3)));
+    };
+    const CalibrationReport few = report("moving_average", 0.01f, 10);
+    REQUIRE(few.few_batches.size() == 1);
+    CHECK(few.few_batches[0].quantizers == 2);
+    CHECK(few.few_batches[0].batches == 10);
+    CHECK_THAT(to_string(few), Contains("the ranges of 2 quantizers are moving averages over 10 batches, 91 % of each "
+                                        "is that of the first batch; take the observer min_max, or an "
+                                        "averaging_constant near 0.1"));
+    CHECK(report("moving_average", 0.01f, 1).few_batches.empty());  // of one batch nothing else could be seen
+    CHECK(report("moving_average", 0.01f, 71).few_batches.empty());
+    CHECK(report("moving_average", 0.1f, 10).few_batches.empty());
+    CHECK(report("min_max", 0.01f, 10).few_batches.empty());
+}
+
 TEST_CASE("A histogram takes data of any finite magnitude: near the largest float as near 1") {
     // The lowest float itself is a mask, which enters no range.
     const Tensor mask = Tensor::from(Shape(3), {-3.4028235f, -3.4028232e38f, -0.0f});

@@ -19,6 +19,7 @@
 #include "intq/nn/model/value.hpp"
 #include "intq/quantization/fake_quantize/grid_choice.hpp"
 #include "intq/quantization/observers/statistics_observers.hpp"
+#include "intq/quantization/prepare/calibration_report.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
 
@@ -64,34 +65,6 @@ struct CalibrationOptions {
     io::ShowProgress show = io::ShowProgress::never;  // a progress bar
 };
 
-/// A quantizer whose range ends on a cliff, leaves out most of its data's range at a loss, or keeps little of it: see
-/// observers::find_cliff().
-struct CliffWarning {
-    std::string quantizer;
-    index_t channel = 0;
-    RangeChoice choice{};
-};
-
-/// A quantizer of activations whose data was all one number: from samples that are constant, or behind a dead layer.
-struct ConstantWarning {
-    std::string quantizer;
-    float value = 0.0f;
-};
-
-struct CalibrationReport {
-    std::size_t done = 0;               // batches since the first
-    std::size_t total = 0;              // batches of the source
-    std::vector<std::string> unseen{};  // quantizers that saw no data
-    std::vector<CliffWarning> cliffs{};
-    std::vector<ConstantWarning> constants{};
-    std::vector<KeptGrid> kept{};                  // operators whose output keeps the grid of the input at a loss
-    std::map<std::string, std::string> rounded{};  // quantizers in a graph, and the values that they round
-    bool complete() const noexcept { return done == total; }
-};
-
-/// One line per finding; empty if all is well.
-std::string to_string(const CalibrationReport& report);
-
 /// Runs a prepared model over batches with its quantizers in the state `calibration`, and leaves them in `validation`.
 /// Throws for a set without data; for NaN or infinity in a tensor, naming the node, and then no observer has seen any
 /// of that batch. The model's modules are looked up once, so `source` and `progress` must not replace any.
@@ -136,9 +109,7 @@ int set_range_method(nn::Module& model, RangeMethod method);
 
 #    include "intq/graph/graph_module.hpp"
 #    include "intq/graph/operators.hpp"
-#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/observers/grid_histogram.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/quantizer_of.hpp"
 #    include "intq/tensor/float_sums.hpp"
@@ -210,12 +181,26 @@ INTQ_INLINE void calibrate_batch(PreparedModel& model, const std::vector<nn::Val
     }
 }
 
+INTQ_INLINE bool is_of_weight(const std::string& name) { return name.ends_with("weight_fake_quant"); }
+
+/// Counts a moving average, if most of its range is that of the first batch.
+INTQ_INLINE void note_few_batches(const std::string& name, const FakeQuantize& quantizer, CalibrationReport& report) {
+    const Observer& observer = quantizer.observer();
+    const float constant = observer.options().averaging_constant;
+    const double share = std::pow(1.0 - static_cast<double>(constant), static_cast<double>(report.done) - 1.0);
+    if (is_of_weight(name) || quantizer.has_given_qparams() || !observer.seen() || report.done < 2 || share <= 0.5 ||
+        !observer.type_name().starts_with("MovingAverage"))
+        return;
+    const auto same = [&](const FewBatches& few) { return few.averaging_constant == constant; };
+    auto few = std::find_if(report.few_batches.begin(), report.few_batches.end(), same);
+    if (few == report.few_batches.end())
+        few = report.few_batches.insert(few, FewBatches{0, report.done, constant, share});
+    ++few->quantizers;
+}
+
 /// Whether a quantizer of activations observed only one number, which says nothing about a range.
 INTQ_INLINE bool saw_one_value(const std::string& name, const FakeQuantize& quantizer) {
-    const std::string weight = "weight_fake_quant";
-    const bool is_weight =
-        name.size() >= weight.size() && name.compare(name.size() - weight.size(), weight.size(), weight) == 0;
-    if (is_weight || quantizer.has_given_qparams() || !quantizer.observer().seen()) return false;
+    if (is_of_weight(name) || quantizer.has_given_qparams() || !quantizer.observer().seen()) return false;
     const Tensor lowest = quantizer.observer().tensor("min_val"), highest = quantizer.observer().tensor("max_val");
     return lowest.defined() && highest.defined() && lowest.flat<float>()[0] == highest.flat<float>()[0];
 }
@@ -244,6 +229,7 @@ INTQ_INLINE void report_findings(nn::Module& model, CalibrationReport& report) {
         if (!quantizer->has_qparams()) report.unseen.push_back(module.name);
         if (saw_one_value(module.name, *quantizer))
             report.constants.push_back({module.name, quantizer->observer().tensor("min_val").flat<float>()[0]});
+        note_few_batches(module.name, *quantizer, report);
         const auto* statistics = dynamic_cast<const StatisticsObserver*>(&quantizer->observer());
         if (statistics == nullptr) continue;
         index_t channel = 0;
@@ -337,6 +323,7 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
     CalibrationReport report{last, source.count};
     detail::report_findings(model, report);
     report.kept = kept_grids(model);
+    report.lost = find_lost_operands(model);
     return report;
 }
 
@@ -353,44 +340,6 @@ INTQ_INLINE int set_range_method(nn::Module& model, RangeMethod method) {
     }
     choose_grids_again(model);
     return changed;
-}
-
-INTQ_INLINE std::string to_string(const CalibrationReport& report) {
-    std::string text;
-    if (!report.complete())
-        text += "calibration: " + std::to_string(report.done) + " of " + std::to_string(report.total) +
-                " batches are done\n";
-    const auto named = [&](const std::string& quantizer) {
-        const auto value = report.rounded.find(quantizer);
-        return value == report.rounded.end() ? quantizer : quantizer + " (after " + value->second + ")";
-    };
-    for (const std::string& name : report.unseen) text += named(name) + ": saw no data; its scale is 1\n";
-    for (const ConstantWarning& warning : report.constants)
-        text += named(warning.quantizer) + ": all data was the number " + shortest_text(warning.value) +
-                "; its scale says nothing of other data\n";
-    for (const CliffWarning& warning : report.cliffs) {
-        const auto& [range, error, cliff] = warning.choice;
-        const auto percent_text = [](double part) {
-            return part < 0.01 ? shortest_text(static_cast<float>((std::round)(1e4 * part) / 100.0))
-                               : std::to_string(std::lround(100.0 * part));
-        };
-        const auto interval = [](const observers::ValueRange& r) {
-            return "[" + std::to_string(r.lowest) + ", " + std::to_string(r.highest) + "]";
-        };
-        const std::string subject = named(warning.quantizer) + ", channel " + std::to_string(warning.channel) +
-                                    ": the range " + interval(range);
-        if (cliff.clips_most() || cliff.keeps_little())
-            text += subject + " keeps " + percent_text(cliff.kept) +
-                    " % of the range of its data, and its squared error is " +
-                    (cliff.whole_error > 0.0 ? std::to_string(cliff.error / cliff.whole_error) + " times" : "above") +
-                    " that of the whole range\n";
-        if (cliff.is_cliff())
-            text += subject + " is on a cliff: with half as many values outside it is " + interval(cliff.wider) +
-                    ", with twice as many " + interval(cliff.narrower) +
-                    ", and the squared error changes by more than a factor of four\n";
-    }
-    for (const KeptGrid& kept : report.kept) text += to_string(kept) + "\n";
-    return text;
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -20,8 +20,9 @@ inline namespace INTQ_HOSTED_ABI {
 struct LoweringReport {
     /// Operators that the target does not take, and those that stay in float.
     std::vector<Refusal> refusals;
-    /// Operators that the target takes, unless calibration produces the values named in the reason. It stays short:
-    /// values that data usually has are accepted.
+    /// Operators that the target takes, unless calibration produces the values named in the reason, and sums in which
+    /// a tensor leaves usual values few codes (find_large_tensors()). It stays short: values that data usually has are
+    /// accepted.
     std::vector<Refusal> undecided;
 
     /// Whether the whole model becomes a program, as far as can be told without data.
@@ -49,11 +50,35 @@ LoweringReport lowering_report(const nn::Module& model, const QConfigMapping& ma
 
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/check/lost_operands.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/prepare/internal/check_lowering.hpp"
 #    include "intq/quantization/prepare/prepare_fx.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Refuses the readers of tensors of the model that have no scale, as calibration would.
+INTQ_INLINE void find_tensors_without_scale(PreparedModel& model, std::vector<Refusal>& refusals) {
+    for (const graph::Node* node : model.graph().nodes()) {
+        auto* const quantizer = dynamic_cast<FakeQuantize*>(graph::module_of(*node, model));
+        const graph::Node* const source = quantizer != nullptr ? node->inputs()[0] : nullptr;
+        if (source == nullptr || source->op() != graph::Op::get_attr || node->users().empty()) continue;
+        try {
+            quantizer->observe(*model.find_tensor(source->target()));
+            quantizer->calculate_qparams();
+        } catch (const Error& error) {
+            add_refusal(refusals, *node->users()[0], model,
+                        "its tensor " + source->target() + " has no grid: " + error.what());
+        }
+    }
+}
+
+}  // namespace detail
 
 INTQ_INLINE LoweringReport lowering_report(const nn::Module& model, const QConfigMapping& mapping,
                                            const arith::PolicyRecord& target, const PrepareOptions& options) {
@@ -65,6 +90,9 @@ INTQ_INLINE LoweringReport lowering_report(const nn::Module& model, const QConfi
     if (!options.example_inputs.empty())
         detail::find_refusals(
             *prepared, target, [&](const graph::Node& node) { return prepared->is_quantized(node); }, findings);
+    detail::find_tensors_without_scale(*prepared, findings.refusals);
+    for (const SumWithTensor& sum : find_large_tensors(*prepared))
+        detail::add_refusal(findings.undecided, *sum.node, *prepared, to_string(sum));
     for (const graph::Node* value : prepared->graph().output_node().inputs())
         if (value->op() == graph::Op::placeholder)
             detail::add_refusal(findings.refusals, *value, *prepared,
