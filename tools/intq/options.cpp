@@ -181,6 +181,7 @@ std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Sa
     PrepareNotes found;
     found.stream = options.apply_preset(model);
     const arith::PolicyRecord& policy = options.table().policy();
+    if (!options.preset.empty()) found.left = norms_outside_stream(model, policy);
     const auto fused = fuse_fx(model, {.fused_add = policy.fused_add});
     auto [prepared, report] = calibrated(*fused, calibration, options);
     // Small enough batches that some are left to judge.

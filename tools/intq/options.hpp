@@ -246,6 +246,7 @@ struct Improvement {
 struct PrepareNotes {
     std::vector<Improvement> improvements;
     std::vector<intq::quantization::StreamLayer> stream;  // that the preset keeps in int16
+    std::vector<intq::quantization::StreamLayer> left;    // norms that it leaves in int8
     intq::quantization::CalibrationReport calibration;
 };
 

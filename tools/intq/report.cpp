@@ -133,6 +133,9 @@ void Report::improvements(const PrepareNotes& notes) {
             list += (list.empty() ? "" : ", ") + std::to_string(count) + " of " + in_quotes(reason);
         text("in int16 by the preset", std::to_string(notes.stream.size()) + " layers: " + list);
     }
+    if (!notes.left.empty())
+        text("left in int8 by the preset",
+             std::to_string(notes.left.size()) + " of \"norm\", because the target has no norm of int16 codes");
     for (const Improvement& improvement : notes.improvements) text(improvement.name, improvement.choice);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The preset that keeps the residual stream of a transformer in int16.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,6 +90,36 @@ TEST_CASE("The residual stream is its adds, norms and sources, each with its rea
     CHECK(message_of<Error>([] {
               residual_stream(*make_encoder(), target::bpu<march::bernoulli2>::policy);
           }).find("the target bernoulli2 has no add of int16 codes") != std::string::npos);
+}
+
+TEST_CASE("Norms that a target does not have in int16 are named as left out") {
+    const auto names = [](const std::vector<StreamLayer>& layers) {
+        std::string text;
+        for (const StreamLayer& layer : layers) text += layer.name + " (" + layer.reason + ") ";
+        return text;
+    };
+    const auto model = make_encoder();
+    CHECK(names(norms_outside_stream(*model, target::bpu<march::bayes>::policy)) == "norm1 (norm) norm2 (norm) ");
+    CHECK(names(norms_outside_stream(*model, target::bpu<march::meta>::policy)).empty());
+    for (const StreamLayer& layer : residual_stream(*model, target::bpu<march::bayes>::policy))
+        CHECK(std::string(layer.reason) != "norm");
+}
+
+TEST_CASE("A last layer behind a norm in int16 keeps its accumulator as output") {
+    const auto& table = *test::scalar_tables().tables[0];
+    const auto model = test::stubbed(
+        {{"norm", std::make_shared<nn::LayerNorm>(Shape(width))}, {"head", test::make_linear(width, 5, 6)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return m.call("head", m.call("norm", x[0])); });
+    const intq::Tensor x = test::random_tensor(Shape(4, tokens, width), 3);
+    const auto prepared =
+        prepare_calibration_fx(*model, get_transformer_qconfig_mapping(*model, table.policy()), table.policy());
+    calibrate(*prepared, x, 4);
+    const QuantizedGraph quantized = convert_fx(*prepared);
+    const auto& nodes = quantized.nodes;
+    const auto head =
+        std::find_if(nodes.begin(), nodes.end(), [](const QuantizedNode& node) { return node.layer() == "head"; });
+    REQUIRE(head != nodes.end());
+    CHECK(quantized.output(*head).dtype == DType::int32);
 }
 
 TEST_CASE("A relu behind a residual add carries the stream, fused or not") {

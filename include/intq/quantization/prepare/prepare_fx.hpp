@@ -276,13 +276,21 @@ private:
         const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
         // A 64-bit sum that may leave 32 bits is not an int32 output, and neither are the layers that a target widens;
         // asked for by name, the program refuses it with numbers.
-        const DType given = state_of(node, 0).dtype;
-        const bool may_exceed = (target_.accumulator_bits(given) == 64 && may_exceed_int32(layer, given, weight)) ||
-                                (target_.widens_int16 && given == DType::int16);
+        const auto may_exceed = [&](DType given) {
+            return (target_.accumulator_bits(given) == 64 && may_exceed_int32(layer, given, weight)) ||
+                   (target_.widens_int16 && given == DType::int16);
+        };
         const bool adds_behind = layer.fusion().add && !target_.adds_in_accumulator();
-        const bool is_accumulator =
-            wants_accumulator && (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed &&
-                                                      !adds_behind && accepts(state_of(node, 0).dtype, DType::int32)));
+        const auto gives_accumulator = [&](DType given) {
+            return wants_accumulator &&
+                   (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed(given) &&
+                                        !adds_behind && accepts(given, DType::int32)));
+        };
+        // A producer whose codes would be requantized for the narrow output is so for the accumulator too.
+        if (const DType given = state_of(node, 0).dtype;
+            qconfig.output && !gives_accumulator(given) && gives_accumulator(narrow) && !accepts(given, narrow))
+            ensure_codes(node, 0, config, narrow);
+        const bool is_accumulator = gives_accumulator(state_of(node, 0).dtype);
         if (is_accumulator) check_accumulator(node, layer.fusion());
         const DType output = is_accumulator ? DType::int32 : narrow;
         // A producer of another type than the target takes is requantized to the type of this operator's output.

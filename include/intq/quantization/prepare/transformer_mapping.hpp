@@ -33,6 +33,10 @@ struct StreamLayer {
 /// Cost     O(residual adds · nodes)
 std::vector<StreamLayer> residual_stream(const nn::Module& model, const arith::PolicyRecord& target);
 
+/// The norms of a model that residual_stream() leaves out, because the target has no row for their int16 codes. They
+/// stay in int8, and so does what they read.
+std::vector<StreamLayer> norms_outside_stream(const nn::Module& model, const arith::PolicyRecord& target);
+
 /// get_default_qconfig_mapping() in int8, with the layers of residual_stream() in int16. What each block adds to the
 /// stream is small beside what it passes on, and a norm enlarges what rounding left, so int8 loses most there; linear
 /// layers and attention stay in int8. On a target with a fused add, the layers whose add is fused read int16.
@@ -85,20 +89,30 @@ public:
         const std::vector<graph::Node*> nodes = model_.graph().nodes();
         for (const graph::Node* node : nodes) {
             const std::string& op = names_.of(*node);
-            if (has_norm_ && (op == "layer_norm" || op == "rms_norm")) mark(*node, "norm");
+            if (has_norm_ && is_norm(*node)) mark(*node, "norm");
             if (op == "add" || op == "add_relu") mark_residual(*node);
         }
         std::vector<StreamLayer> layers;
         for (const graph::Node* node : nodes) {
             const auto found = reasons_.find(node);
-            if (found == reasons_.end()) continue;
-            const bool is_module = node->op() == graph::Op::call_module;
-            layers.push_back({is_module ? node->target() : node->name(), found->second});
+            if (found != reasons_.end()) layers.push_back({graph::layer_name(*node), found->second});
         }
         return layers;
     }
 
+    std::vector<StreamLayer> left_norms() {
+        std::vector<StreamLayer> layers;
+        for (const graph::Node* node : model_.graph().nodes())
+            if (!has_norm_ && is_norm(*node)) layers.push_back({graph::layer_name(*node), "norm"});
+        return layers;
+    }
+
 private:
+    bool is_norm(const graph::Node& node) {
+        const std::string& op = names_.of(node);
+        return op == "layer_norm" || op == "rms_norm";
+    }
+
     void mark(const graph::Node& node, const char* reason) { reasons_.emplace(&node, reason); }
 
     /// The values that a node computes with.
@@ -173,6 +187,11 @@ private:
 INTQ_INLINE std::vector<StreamLayer> residual_stream(const nn::Module& model, const arith::PolicyRecord& target) {
     const auto traced = traced_clone(model);
     return detail::ResidualStream(*traced, target).run();
+}
+
+INTQ_INLINE std::vector<StreamLayer> norms_outside_stream(const nn::Module& model, const arith::PolicyRecord& target) {
+    const auto traced = traced_clone(model);
+    return detail::ResidualStream(*traced, target).left_norms();
 }
 
 INTQ_INLINE QConfigMapping get_transformer_qconfig_mapping(const nn::Module& model, const arith::PolicyRecord& target,
