@@ -679,6 +679,26 @@ TEST_CASE("Operators that move elements check their numbers before anything runs
         Contains("is not in [0, "));
 }
 
+TEST_CASE("Axes before the last one are padded where they are") {
+    const OneNode one{.op_type = "Pad", .constants = {int64_tensor("a", {0, 1, 2, 0, 0, 0, 1, 0})}};
+    intq::Tensor x = intq::Tensor::zeros(Shape(2, 4, 6, 6));
+    for (std::size_t i = 0; i < 288; ++i) reinterpret_cast<float*>(x.data())[i] = static_cast<float>(i + 1);
+    const intq::Tensor y = (*one.import())(x).tensor().contiguous();
+    REQUIRE(y.shape() == Shape(2, 5, 9, 6));
+    for (std::size_t i = 0; i < 540; ++i) {
+        const std::size_t n = i / 270, c = i / 54 % 5, h = i / 6 % 9, w = i % 6;
+        const bool is_inside = c >= 1 && h >= 2 && h < 8;
+        CHECK(y.flat<float>()[i] == (is_inside ? x.flat<float>()[((n * 4 + c - 1) * 6 + h - 2) * 6 + w] : 0.0f));
+    }
+    OneNode tokens{.op_type = "Pad", .constants = {int64_tensor("a", {0, 1, 0, 0, 0, 0})}, .x_shape = {-1, 3, 2}};
+    const intq::Tensor z =
+        (*tokens.import())(intq::Tensor::from(Shape(1, 3, 2), {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f})).tensor();
+    REQUIRE(z.shape() == Shape(1, 4, 2));
+    const intq::Tensor rows = z.contiguous();
+    CHECK(std::vector<float>(rows.flat<float>().begin(), rows.flat<float>().end()) ==
+          std::vector<float>{0, 0, 1, 2, 3, 4, 5, 6});
+}
+
 TEST_CASE("Resize is one of PyTorch's four rules or ONNX's default, on height and width only") {
     const auto resize = [](const std::string& mode, const std::string& place, std::vector<float> scales) {
         return OneNode{

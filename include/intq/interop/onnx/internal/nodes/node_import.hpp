@@ -182,18 +182,18 @@ public:
     /// Throws when an attribute was not read by the row.
     void check_attributes_are_read() const;
 
-    /// Each sets the node's first output.
+    /// Each sets the node's first output, or that which it is told.
     void call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims, const std::string& method = "forward");
     /// The batch norm that is equal to an operator with a constant for each channel.
     void call_constant_norm(nn::ModulePtr norm, graph::ArgumentList args, Dims dims);
     void call_average_of_values(nn::ModulePtr pool, graph::ArgumentList args, Dims dims);
     void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
-    void set_output(ImportedValue value);
+    void set_output(ImportedValue value, std::size_t output = 0);
     void set_constant(FileTensor tensor);
     /// A constant that is computed from others, with its codes if it has any.
     /// @throws Error for one that is larger than all of them and has more than max_folded elements, or where all
     ///         constants take too much memory
-    void set_folded(FileTensor tensor, std::optional<CodedConstant> coded = {});
+    void set_folded(FileTensor tensor, std::optional<CodedConstant> coded = {}, std::size_t output = 0);
     /// Says that the output is the matrices of another value.
     void mark_matrices(const MatrixList& matrices);
     /// Sets all outputs: items of the tuple that a node returns.
@@ -606,9 +606,10 @@ INTQ_INLINE graph::Node& NodeImport::make_extent(index_t unknown) {
     throw Error("its shape holds an extent that is known only when the model runs");
 }
 
-INTQ_INLINE void NodeImport::set_output(ImportedValue value) {
+INTQ_INLINE void NodeImport::set_output(ImportedValue value, std::size_t output) {
     if (value.dims) check_dims("its output", *value.dims);
-    if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]] = std::move(value);
+    if (output < node_.outputs.size() && !node_.outputs[output].empty())
+        state_.values[node_.outputs[output]] = std::move(value);
 }
 
 INTQ_INLINE void NodeImport::set_items(graph::Node& tuple, const std::vector<Dims>& dims) {
@@ -656,7 +657,7 @@ INTQ_INLINE void NodeImport::set_constant(FileTensor tensor) {
     set_output({.constant = &kept, .dims = kept.dims});
 }
 
-INTQ_INLINE void NodeImport::set_folded(FileTensor tensor, std::optional<CodedConstant> coded) {
+INTQ_INLINE void NodeImport::set_folded(FileTensor tensor, std::optional<CodedConstant> coded, std::size_t output) {
     index_t most = detail::max_folded;
     for (std::size_t i = 0; i < input_count(); ++i)
         if (has_input(i) && has_elements(i)) most = (std::max)(most, find(i, "input").constant->size());
@@ -667,7 +668,7 @@ INTQ_INLINE void NodeImport::set_folded(FileTensor tensor, std::optional<CodedCo
     state_.made_constants.push_back(std::move(tensor));
     const FileTensor& kept = state_.made_constants.back();
     if (coded) state_.coded.emplace(&kept, *std::move(coded));
-    set_output({.constant = &kept, .dims = kept.dims});
+    set_output({.constant = &kept, .dims = kept.dims}, output);
 }
 
 }  // namespace INTQ_HOSTED_ABI

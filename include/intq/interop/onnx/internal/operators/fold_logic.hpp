@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Conditions on constants: Equal, Greater, Less, And, Or, Not, Where, Trilu. Layer: interop.
+// Conditions on constants: Equal, Greater, Less, And, Or, Not, Where, Trilu; functions of float constants: of one
+// element, Pow and MatMul. Swin v2 computes its biases of positions so, and exporters leave it in the file. Layer:
+// interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_LOGIC_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_LOGIC_HPP
 
@@ -32,6 +34,21 @@ FileTensor fold_where(NodeImport& node);
 /// The triangle of the last two axes.
 FileTensor fold_trilu(NodeImport& node);
 
+/// Each is computed in double and rounded once. Each throws Error for another dtype than float32.
+FileTensor fold_abs(NodeImport& node);
+FileTensor fold_exp(NodeImport& node);
+FileTensor fold_log(NodeImport& node);
+FileTensor fold_reciprocal(NodeImport& node);
+FileTensor fold_relu(NodeImport& node);
+FileTensor fold_sigmoid(NodeImport& node);
+FileTensor fold_sqrt(NodeImport& node);
+FileTensor fold_tanh(NodeImport& node);
+/// Of two constants, broadcast.
+FileTensor fold_pow(NodeImport& node);
+/// Of matrices, whose axes in front are broadcast.
+/// @throws Error for vectors, and for more than 2^28 products
+FileTensor fold_matmul(NodeImport& node);
+
 }  // namespace folding
 
 }  // namespace INTQ_HOSTED_ABI
@@ -40,6 +57,7 @@ FileTensor fold_trilu(NodeImport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_operators)
 
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 #    include <string>
@@ -160,6 +178,90 @@ INTQ_INLINE FileTensor fold_trilu(NodeImport& node) {
     for (index_t i = 0; i < result.size(); ++i) {
         const index_t row = i / columns % rows, column = i % columns;
         if (upper ? column - row >= diagonal : column - row <= diagonal) copy_elements(from, i, result, i, 1);
+    }
+    return result;
+}
+
+template <class Function> FileTensor fold_function(NodeImport& node, const Function& function) {
+    node.expect_inputs(1, 1);
+    FileTensor result = node.constant(0, "input");
+    result.check_dtype(DType::float32);
+    for (float& value : elements<float>(result)) value = static_cast<float>(function(static_cast<double>(value)));
+    return result;
+}
+
+INTQ_INLINE FileTensor fold_abs(NodeImport& node) {
+    return fold_function(node, [](double x) { return std::fabs(x); });
+}
+INTQ_INLINE FileTensor fold_exp(NodeImport& node) {
+    return fold_function(node, [](double x) { return std::exp(x); });
+}
+INTQ_INLINE FileTensor fold_log(NodeImport& node) {
+    return fold_function(node, [](double x) { return std::log(x); });
+}
+INTQ_INLINE FileTensor fold_reciprocal(NodeImport& node) {
+    return fold_function(node, [](double x) { return 1.0 / x; });
+}
+INTQ_INLINE FileTensor fold_relu(NodeImport& node) {
+    return fold_function(node, [](double x) { return x < 0.0 ? 0.0 : x; });
+}
+INTQ_INLINE FileTensor fold_sigmoid(NodeImport& node) {
+    return fold_function(node, [](double x) { return 1.0 / (1.0 + std::exp(-x)); });
+}
+INTQ_INLINE FileTensor fold_sqrt(NodeImport& node) {
+    return fold_function(node, [](double x) { return std::sqrt(x); });
+}
+INTQ_INLINE FileTensor fold_tanh(NodeImport& node) {
+    return fold_function(node, [](double x) { return std::tanh(x); });
+}
+
+INTQ_INLINE FileTensor fold_pow(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const FileTensor &base = node.constant(0, "base"), &exponent = node.constant(1, "exponent");
+    const auto x = base.as<float>(), y = exponent.as<float>();
+    FileTensor result = folded(DType::float32, *broadcast_dims(base.dims, exponent.dims));
+    const auto to = elements<float>(result);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+        const auto at = static_cast<index_t>(i);
+        to[i] = static_cast<float>(std::pow(static_cast<double>(x[broadcast_index(at, result.dims, base.dims)]),
+                                            static_cast<double>(y[broadcast_index(at, result.dims, exponent.dims)])));
+    }
+    return result;
+}
+
+/// The places of matrices in front of the last two axes.
+INTQ_INLINE std::vector<index_t> lists_of(const FileTensor& matrices) {
+    return {matrices.dims.begin(), matrices.dims.end() - 2};
+}
+
+INTQ_INLINE FileTensor fold_matmul(NodeImport& node) {
+    constexpr index_t max_products = index_t{1} << 28;
+    node.expect_inputs(2, 2);
+    const FileTensor &a = node.constant(0, "left operand"), &b = node.constant(1, "right operand");
+    const auto x = a.as<float>(), y = b.as<float>();
+    const std::size_t rank_a = a.dims.size(), rank_b = b.dims.size();
+    if (rank_a < 2 || rank_b < 2 || a.dims.back() != b.dims[rank_b - 2])
+        throw Error("constants of the shapes " + describe_shape(a.dims) + " and " + describe_shape(b.dims) +
+                    " are no matrices that can be multiplied");
+    const std::vector<index_t> lists = *broadcast_dims(lists_of(a), lists_of(b));
+    const index_t rows = a.dims[rank_a - 2], depth = a.dims.back(), columns = b.dims.back();
+    std::vector<index_t> dims = lists;
+    dims.insert(dims.end(), {rows, columns});
+    FileTensor result = folded(DType::float32, dims);
+    if (depth > 0 && result.size() > max_products / depth) throw Error("it has more than 2^28 products");
+    const auto to = elements<float>(result);
+    for (index_t i = 0; i < result.size(); ++i) {
+        const index_t list = i / (rows * columns), row = i / columns % rows, column = i % columns;
+        const std::size_t from_x = broadcast_index(list, lists, lists_of(a)) * static_cast<std::size_t>(rows * depth) +
+                                   static_cast<std::size_t>(row * depth);
+        const std::size_t from_y =
+            broadcast_index(list, lists, lists_of(b)) * static_cast<std::size_t>(depth * columns) +
+            static_cast<std::size_t>(column);
+        double sum = 0.0;
+        for (std::size_t k = 0; k < static_cast<std::size_t>(depth); ++k)
+            sum += static_cast<double>(x[from_x + k]) *
+                   static_cast<double>(y[from_y + k * static_cast<std::size_t>(columns)]);
+        to[static_cast<std::size_t>(i)] = static_cast<float>(sum);
     }
     return result;
 }

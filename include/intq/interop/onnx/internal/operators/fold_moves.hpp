@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Constants whose elements a node moves: Concat, Expand, Gather, Slice, Transpose, Reshape, Flatten, Squeeze,
-// Unsqueeze. Layer: interop.
+// Constants whose elements a node moves: Concat, Expand, Gather, GatherND, ScatterND, Slice, Transpose, Reshape,
+// Flatten, Squeeze, Unsqueeze. Long because each is a short separate function. Layer: interop.
+//
+// PyTorch writes elements of a constant by lists of indices as GatherND and ScatterND: Swin takes its biases of
+// positions and makes its masks of shifted windows so.
 //
 // An unknown extent is an element like others here.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_FOLD_MOVES_HPP
@@ -55,6 +58,23 @@ FileTensor fold_slice(NodeImport& node);
 FileTensor fold_squeeze(NodeImport& node);
 FileTensor fold_transpose(NodeImport& node);
 FileTensor fold_unsqueeze(NodeImport& node);
+
+/// The elements at the places that the indices name.
+///
+///     result[i] = data[indices[i]], for each row i of indices (…, k)
+///
+/// @throws Error for indices outside of the data, other shapes, and batch_dims
+FileTensor fold_gather_nd(NodeImport& node);
+
+/// The constant with other elements at the places that the indices name, in their order.
+///
+///     result = data, and for each row i of indices (…, k):  result[indices[i]] = updates[i]
+///
+/// @throws Error for indices outside of the data, other shapes, and a reduction
+FileTensor fold_scatter_nd(NodeImport& node);
+
+/// `count` of the places of an axis, from `first` on; they are not checked.
+FileTensor elements_along(const FileTensor& data, std::size_t axis, index_t first, std::int64_t step, index_t count);
 
 /// For each axis of a Transpose's output, the axis of its input.
 std::vector<std::int64_t> permutation(NodeImport& node, const std::vector<index_t>& from);
@@ -324,6 +344,19 @@ INTQ_INLINE std::optional<int> reshaped_axis(NodeImport&, int axis, const FileTe
     return std::nullopt;
 }
 
+INTQ_INLINE FileTensor elements_along(const FileTensor& data, std::size_t axis, index_t first, std::int64_t step,
+                                      index_t count) {
+    std::vector<index_t> dims = data.dims;
+    dims[axis] = count;
+    FileTensor result = folded(data.dtype, dims);
+    const index_t outer = product_of(dims, 0, axis), inner = product_of(dims, axis + 1, dims.size());
+    for (index_t o = 0; o < outer; ++o)
+        for (index_t i = 0; i < count; ++i)
+            copy_elements(data, (o * data.dims[axis] + first + i * step) * inner, result, (o * count + i) * inner,
+                          inner);
+    return result;
+}
+
 INTQ_INLINE FileTensor fold_slice(NodeImport& node) {
     node.expect_inputs(3, 5);
     const FileTensor& data = node.constant(0, "data");
@@ -340,14 +373,64 @@ INTQ_INLINE FileTensor fold_slice(NodeImport& node) {
     if (step == 0) throw Error("the step is 0");
     const nn::float_operators::SliceRange range =
         nn::float_operators::slice_range(data.dims[axis], one(1, "starts", 0), one(2, "ends", 0), step);
-    std::vector<index_t> dims = data.dims;
-    dims[axis] = range.count;
-    FileTensor result = folded(data.dtype, dims);
-    const index_t outer = product_of(dims, 0, axis), inner = product_of(dims, axis + 1, dims.size());
-    for (index_t o = 0; o < outer; ++o)
-        for (index_t i = 0; i < range.count; ++i)
-            copy_elements(data, (o * data.dims[axis] + range.first + i * step) * inner, result,
-                          (o * range.count + i) * inner, inner);
+    return elements_along(data, axis, range.first, step, range.count);
+}
+
+/// Where the blocks of the data lie that rows of indices name.
+struct Places {
+    std::vector<index_t> first;  // elements of each block, from the front of the data
+    std::vector<index_t> dims;   // of all blocks
+    index_t block = 0;           // elements
+};
+INTQ_INLINE Places places_in(const FileTensor& data, const FileTensor& indices) {
+    const auto given = indices.as<std::int64_t>();
+    const std::size_t depth = indices.dims.empty() ? 0 : static_cast<std::size_t>(indices.dims.back());
+    if (depth < 1 || depth > data.dims.size())
+        throw Error("the indices have shape " + describe_shape(indices.dims) + " for data of shape " +
+                    describe_shape(data.dims));
+    Places places{.first = {},
+                  .dims = {indices.dims.begin(), indices.dims.end() - 1},
+                  .block = product_of(data.dims, depth, data.dims.size())};
+    places.dims.insert(places.dims.end(), data.dims.begin() + static_cast<std::ptrdiff_t>(depth), data.dims.end());
+    for (std::size_t row = 0; row < given.size() / depth; ++row) {
+        index_t place = 0;
+        for (std::size_t axis = 0; axis < depth; ++axis) {
+            const std::int64_t index = given[row * depth + axis];
+            const index_t extent = data.dims[axis];
+            if (index < -extent || index >= extent)
+                throw Error("the index " + std::to_string(index) + " lies outside of axis " + std::to_string(axis) +
+                            " of shape " + describe_shape(data.dims));
+            place = place * extent + (index < 0 ? index + extent : index);
+        }
+        places.first.push_back(place * places.block);
+    }
+    return places;
+}
+
+INTQ_INLINE FileTensor fold_gather_nd(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    if (node.integer("batch_dims", 0) != 0) throw Error("batch_dims of constants are not supported");
+    const FileTensor& data = node.constant(0, "data");
+    const Places places = places_in(data, node.constant(1, "indices"));
+    FileTensor result = folded(data.dtype, places.dims);
+    for (std::size_t i = 0; i < places.first.size(); ++i)
+        copy_elements(data, places.first[i], result, static_cast<index_t>(i) * places.block, places.block);
+    return result;
+}
+
+INTQ_INLINE FileTensor fold_scatter_nd(NodeImport& node) {
+    node.expect_inputs(3, 3);
+    if (const std::string reduction = node.text("reduction", "none"); reduction != "none")
+        throw Error("the reduction " + in_quotes(reduction) + " of constants is not supported; expected none");
+    const FileTensor &data = node.constant(0, "data"), &updates = node.constant(2, "updates");
+    const Places places = places_in(data, node.constant(1, "indices"));
+    updates.check_dtype(data.dtype);
+    if (updates.dims != places.dims)
+        throw Error("the updates have shape " + describe_shape(updates.dims) + ", expected " +
+                    describe_shape(places.dims));
+    FileTensor result = data;
+    for (std::size_t i = 0; i < places.first.size(); ++i)
+        copy_elements(updates, static_cast<index_t>(i) * places.block, result, places.first[i], places.block);
     return result;
 }
 

@@ -98,6 +98,22 @@ INTQ_INLINE void join_dims(Dims& joined, const Dims& part, std::size_t axis) {
     joined = std::move(result);
 }
 
+/// A constant part of a Concat, for any number of samples where it is the same for each: one that has one sample, or as
+/// many equal ones as the file fixes. Another one is as it is.
+INTQ_INLINE graph::Node& constant_part(NodeImport& node, std::size_t i, std::int64_t axis, std::size_t computed) {
+    const std::size_t rank = node.dims(i)->size();
+    const index_t samples = node.extent(i, 0);
+    if (axis == 0 || samples < 1 || computed == node.input_count()) return node.add_buffer(i, "constant part");
+    if (samples == 1) return for_samples_of(node, node.add_buffer(i, "constant part"), rank, node.value(computed));
+    const FileTensor& all = node.float_constant(i, "constant part");
+    const auto values = all.as<float>();
+    const std::size_t size = values.size() / static_cast<std::size_t>(samples);
+    const bool are_equal = std::equal(values.begin() + static_cast<std::ptrdiff_t>(size), values.end(), values.begin());
+    if (!are_equal || samples != node.extent(computed, 0)) return node.add_buffer(i, "constant part");
+    graph::Node& one = node.add_made_buffer(folding::elements_along(all, 0, 0, 1, 1));
+    return for_samples_of(node, one, rank, node.value(computed));
+}
+
 INTQ_INLINE void concat(NodeImport& node) {
     node.expect_inputs(1, (std::numeric_limits<std::size_t>::max)());
     if (node.raw_attribute("axis") == nullptr) throw Error("the attribute axis is missing");
@@ -110,9 +126,7 @@ INTQ_INLINE void concat(NodeImport& node) {
     std::size_t first = 0;  // that is computed
     while (first < node.input_count() && node.is_constant(first)) ++first;
     for (std::size_t i = 0; i < node.input_count(); ++i) {
-        graph::Node& part = node.is_constant(i) ? node.add_buffer(i, "constant part") : node.value(i);
-        const bool is_one_sample = node.is_constant(i) && axis != 0 && node.extent(i, 0) == 1;
-        parts.emplace_back(is_one_sample ? for_samples_of(node, part, node.dims(i)->size(), node.value(first)) : part);
+        parts.emplace_back(node.is_constant(i) ? constant_part(node, i, axis, first) : node.value(i));
         if (i > 0) join_dims(dims, node.dims(i), static_cast<std::size_t>(axis));
     }
     node.call_module(make_as<nn::Module, nn::FloatFunctional>(), {std::move(parts), axis}, std::move(dims), "cat");
@@ -254,6 +268,12 @@ INTQ_INLINE void slice(NodeImport& node) {
     }
 }
 
+INTQ_INLINE void split_constant(NodeImport& node, std::size_t axis, const std::vector<std::int64_t>& sizes) {
+    index_t first = 0;
+    for (std::size_t i = 0; i < sizes.size(); first += sizes[i++])
+        node.set_folded(folding::elements_along(node.constant(0, "input"), axis, first, 1, sizes[i]), {}, i);
+}
+
 INTQ_INLINE void split(NodeImport& node) {
     const bool as_input = node.opset() >= 13;
     node.expect_inputs(1, as_input ? 2 : 1);
@@ -275,6 +295,7 @@ INTQ_INLINE void split(NodeImport& node) {
     if (sizes.size() != parts || !whole || std::any_of(sizes.begin(), sizes.end(), [](auto size) { return size < 0; }))
         throw Error("the sizes " + describe_shape(sizes) + " of " + std::to_string(parts) +
                     " outputs do not make up axis " + std::to_string(axis) + " of " + describe_shape(dims));
+    if (node.is_constant(0)) return split_constant(node, axis, sizes);
     graph::Node& pieces = node.make_function(
         nn::split_function,
         {node.value(0), graph::ArgumentList(sizes.begin(), sizes.end()), static_cast<std::int64_t>(axis)}, true);
@@ -285,6 +306,32 @@ INTQ_INLINE void split(NodeImport& node) {
         results.emplace_back(std::move(result));
     }
     node.set_items(pieces, results);
+}
+
+/// Pads by pairs of numbers, from the last axis on. Axes behind the samples and before the last, such as the tokens of
+/// (N, T, C) or height and width of (N, H, W, C), are padded as the last ones of a permuted value.
+INTQ_INLINE void call_pad(NodeImport& node, std::vector<std::int64_t> numbers, const std::string& mode, double value,
+                          std::vector<index_t> dims) {
+    const std::size_t rank = dims.size();
+    const bool comes_before_last =
+        (rank == 3 || rank == 4) && numbers.size() == 2 * (rank - 1) && numbers[0] == 0 && numbers[1] == 0;
+    graph::Node* x = &node.value(0);
+    const auto last = static_cast<std::int64_t>(rank) - 1;
+    if (comes_before_last) {
+        numbers.erase(numbers.begin(), numbers.begin() + 2);
+        graph::ArgumentList axes{std::int64_t{0}, last};
+        for (std::int64_t axis = 1; axis < last; ++axis) axes.emplace_back(axis);
+        x = &node.make_function(nn::permute_function, {*x, std::move(axes)});
+    }
+    graph::ArgumentList arguments{*x, graph::ArgumentList(numbers.begin(), numbers.end()),
+                                  mode == "edge" ? "replicate" : mode};
+    if (mode == "constant") arguments.emplace_back(value);
+    if (!comes_before_last) return node.call_function(nn::pad_function, std::move(arguments), std::move(dims));
+    graph::ArgumentList back{std::int64_t{0}};
+    for (std::int64_t axis = 2; axis <= last; ++axis) back.emplace_back(axis);
+    back.emplace_back(std::int64_t{1});
+    graph::Node& padded = node.make_function(nn::pad_function, std::move(arguments));
+    node.call_function(nn::permute_function, {padded, std::move(back)}, std::move(dims));
 }
 
 INTQ_INLINE void pad(NodeImport& node) {
@@ -325,10 +372,7 @@ INTQ_INLINE void pad(NodeImport& node) {
     }
     while (numbers.size() > 2 && numbers.back() == 0 && numbers[numbers.size() - 2] == 0)
         numbers.resize(numbers.size() - 2);
-    graph::ArgumentList arguments{node.value(0), graph::ArgumentList(numbers.begin(), numbers.end()),
-                                  mode == "edge" ? "replicate" : mode};
-    if (mode == "constant") arguments.emplace_back(value);
-    node.call_function(nn::pad_function, std::move(arguments), std::move(dims));
+    call_pad(node, std::move(numbers), mode, value, std::move(dims));
 }
 
 }  // namespace INTQ_HOSTED_ABI
