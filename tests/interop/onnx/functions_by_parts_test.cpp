@@ -194,3 +194,43 @@ TEST_CASE("Conditions on constants are computed, whatever function they write") 
     CHECK(y.flat<float>()[0] == 0.0f);
     CHECK(y.flat<float>()[1] == 2.0f);
 }
+
+TEST_CASE("A vector over its length is one norm along the last axis, and along others its parts") {
+    const auto parts = [](std::int64_t axis, float least, std::vector<Message> length = {}) {
+        test::ModelParts made{
+            .nodes = {node("ReduceL2", {"x", "axis"}, {"l"}), node("Clip", {"l", "least"}, {"c"}),
+                      node("Expand", {"c", "shape"}, {"e"}), node("Div", {"x", "e"}, {"y"}, {}, "unit")},
+            .initializers = {test::int64_tensor("axis", {axis}), test::int64_tensor("shape", {1, 2, 3}),
+                             tensor("least", {}, {least})},
+            .inputs = {test::value_info("x", {-1, 2, 3})},
+            .opset = 18};
+        if (!length.empty()) made.nodes[3] = length[0];
+        return made;
+    };
+    const auto types = [](const test::ModelParts& made) {
+        const auto module = test::import(made);
+        std::string found;
+        for (const graph::Node* one : module->graph().nodes())
+            found += one->op() == graph::Op::call_module ? module->find(one->target()).type_name() + " " : "";
+        return found;
+    };
+    const auto module = test::import(parts(-1, 1e-12f));
+    CHECK(types(parts(-1, 1e-12f)) == "RMSNorm ");
+    const intq::Tensor y =
+        (*module)(intq::Tensor::from(Shape(1, 2, 3), {3.0f, 0.0f, -4.0f, 1.0f, 2.0f, 2.0f})).tensor();
+    const float expected[] = {0.6f, 0.0f, -0.8f, 1.0f / 3.0f, 2.0f / 3.0f, 2.0f / 3.0f};
+    for (std::size_t i = 0; i < 6; ++i) CHECK(y.flat<float>()[i] == Approx(expected[i]));
+    CHECK(types(parts(1, 1e-12f)).find("RMSNorm") == std::string::npos);
+    CHECK(types(parts(-1, 0.5f)).find("RMSNorm") == std::string::npos);
+    CHECK(types(parts(-1, 1e-12f, {node("Div", {"e", "x"}, {"y"})})).find("RMSNorm") == std::string::npos);
+
+    const auto lp = [](std::int64_t axis, std::int64_t p) {
+        return test::ModelParts{
+            .nodes = {node("LpNormalization", {"x"}, {"y"}, {attribute("axis", axis), attribute("p", p)})},
+            .inputs = {test::value_info("x", {-1, 2, 3})},
+            .opset = 18};
+    };
+    CHECK(types(lp(2, 2)) == "RMSNorm ");
+    CHECK_THAT(refusal(lp(1, 2)), Contains("expected 2 and the last one"));
+    CHECK_THAT(refusal(lp(2, 1)), Contains("expected 2 and the last one"));
+}

@@ -87,12 +87,12 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/core/shape.hpp"
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/node.hpp"
-#    include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #    include "intq/interop/onnx/internal/nodes/functions_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/gelu_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/integer_inputs.hpp"
 #    include "intq/interop/onnx/internal/nodes/norm_by_parts.hpp"
-#    include "intq/interop/onnx/internal/nodes/samples_first.hpp"
+#    include "intq/interop/onnx/internal/nodes/read_form.hpp"
+#    include "intq/interop/onnx/internal/nodes/unit_vectors_by_parts.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
@@ -159,6 +159,7 @@ private:
         joined_ = gelus_by_parts(graph_);
         joined_.merge(norms_by_parts(graph_));
         joined_.merge(functions_by_parts(graph_));
+        joined_.merge(unit_vectors_by_parts(graph_));
         add_initializers();
         add_inputs();
         count_uses();
@@ -354,21 +355,6 @@ private:
     std::set<const Node*> live_;
     std::set<std::string> positions_;     // inputs without an axis of samples
     std::map<const Node*, Node> joined_;  // by the last of its parts
-};
-
-/// A model as it is read: without operators on codes, and with moves that keep the samples first.
-class ReadForm {
-public:
-    explicit ReadForm(const Model& model) : model_(&model) {
-        if (has_operators_on_codes(model)) model_ = &expanded_.emplace(expand_operators(model));
-        moved_ = with_samples_first(*model_);
-        if (moved_) model_ = &*moved_;
-    }
-    const Model& model() const noexcept { return *model_; }
-
-private:
-    const Model* model_;
-    std::optional<Model> expanded_, moved_;
 };
 
 }  // namespace detail

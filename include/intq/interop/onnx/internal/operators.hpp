@@ -96,6 +96,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"LessOrEqual", 12, newest_opset, &operators::of_constants},
     {"Log", 11, newest_opset, &operators::unary_function<TableFunction::log>},
     {"LogSoftmax", 11, newest_opset, &operators::log_softmax},
+    {"LpNormalization", 11, newest_opset, &operators::lp_normalization},
     {"MatMul", 11, newest_opset, &operators::matmul},
     {"Max", 11, newest_opset, &operators::maximum},
     {"MaxPool", 11, newest_opset, &operators::max_pool},

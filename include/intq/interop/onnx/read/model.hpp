@@ -75,7 +75,8 @@ struct Graph {
     std::vector<Node> nodes;
     std::vector<FileTensor> initializers;
     std::vector<ValueInfo> inputs, outputs;
-    std::map<std::string, std::size_t> ranks{};  // of values between nodes, where the file says them; a hint
+    /// Of values between nodes, where the file says them; a hint. An extent of -1 is only known at run time.
+    std::map<std::string, std::vector<index_t>> shapes{};
 };
 
 /// A domain other than the default one, and its version.

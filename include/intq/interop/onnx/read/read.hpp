@@ -154,7 +154,7 @@ private:
                     graph.outputs.push_back(read_value_info(fields.message("ValueInfoProto")));
                     break;
                 case 13:
-                    read_rank(fields.message("ValueInfoProto"), graph);
+                    read_shape_hint(fields.message("ValueInfoProto"), graph);
                     break;
                 case 15:
                     throw Error("sparse initializers are not supported");
@@ -195,7 +195,8 @@ private:
     Attribute read_attribute(ProtobufReader fields);
     FileTensor read_tensor(ProtobufReader fields);
     ValueInfo read_value_info(ProtobufReader fields);
-    void read_rank(ProtobufReader fields, Graph& graph);
+    void read_shape_hint(ProtobufReader fields, Graph& graph);
+    static index_t hinted_extent(ProtobufReader fields);
     void read_tensor_type(ProtobufReader fields, ValueInfo& info);
 
     ExternalData external_;
@@ -282,10 +283,10 @@ INTQ_INLINE ValueInfo ModelReader::read_value_info(ProtobufReader fields) {
 }
 
 /// Of a value that a node makes. Nothing of it is refused, because nothing depends on it but what is looked for.
-INTQ_INLINE void ModelReader::read_rank(ProtobufReader fields, Graph& graph) {
+INTQ_INLINE void ModelReader::read_shape_hint(ProtobufReader fields, Graph& graph) {
     count_item();
     std::string name;
-    std::size_t axes = 0;
+    std::vector<index_t> extents;
     bool has_shape = false;
     while (fields.next()) {
         if (fields.number() == 1) name = read_name(fields);
@@ -296,11 +297,21 @@ INTQ_INLINE void ModelReader::read_rank(ProtobufReader fields, Graph& graph) {
                 if (tensor.number() != 2) continue;
                 has_shape = true;
                 for (ProtobufReader shape = tensor.message("TensorShapeProto"); shape.next();)
-                    if (shape.number() == 1) ++axes;
+                    if (shape.number() == 1 && extents.size() <= max_dims)
+                        extents.push_back(hinted_extent(shape.message("Dimension")));
             }
         }
     }
-    if (has_shape && !name.empty()) graph.ranks.emplace(std::move(name), axes);
+    if (has_shape && extents.size() <= max_dims && !name.empty())
+        graph.shapes.emplace(std::move(name), std::move(extents));
+}
+
+/// -1 for an extent without a value, and for one that no value has.
+INTQ_INLINE index_t ModelReader::hinted_extent(ProtobufReader fields) {
+    std::int64_t extent = -1;
+    while (fields.next())
+        if (fields.number() == 1) extent = fields.integer();
+    return extent >= 0 && extent <= max_extent ? extent : -1;
 }
 
 INTQ_INLINE void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo& info) {

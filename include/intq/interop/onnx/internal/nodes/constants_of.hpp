@@ -44,6 +44,9 @@ private:
 /// The value of an attribute of integers, or of one; none if it is not there, or of another type.
 std::optional<std::vector<std::int64_t>> integers_of_attribute(const Node& node, std::string_view name);
 
+/// The order of the axes of a Transpose; none for one that is damaged or says none.
+std::optional<std::vector<std::int64_t>> permutation_of(const Node& node);
+
 /// Whether a node is of ONNX's own operators.
 inline bool is_of_onnx(const Node& node) { return node.domain.empty() || node.domain == "ai.onnx"; }
 
@@ -53,9 +56,11 @@ inline bool is_of_onnx(const Node& node) { return node.domain.empty() || node.do
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_nodes)
 
+#    include <algorithm>
 #    include <variant>
 
 #    include "intq/core/dtype.hpp"
+#    include "intq/core/shape.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -87,6 +92,16 @@ INTQ_INLINE std::optional<std::vector<std::int64_t>> integers_of_attribute(const
         if (const auto* const one = std::get_if<std::int64_t>(&attribute.value)) return std::vector{*one};
     }
     return std::nullopt;
+}
+
+INTQ_INLINE std::optional<std::vector<std::int64_t>> permutation_of(const Node& node) {
+    const std::optional<std::vector<std::int64_t>> axes = integers_of_attribute(node, "perm");
+    if (!axes || axes->empty() || axes->size() > static_cast<std::size_t>(max_rank)) return std::nullopt;
+    std::vector<std::int64_t> sorted = *axes;
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 0; i < sorted.size(); ++i)
+        if (sorted[i] != static_cast<std::int64_t>(i)) return std::nullopt;
+    return axes;
 }
 
 INTQ_INLINE std::optional<std::vector<std::int64_t>> ConstantsOf::integers(const std::string& name) const {

@@ -53,7 +53,7 @@ class NormSearch {
 public:
     explicit NormSearch(const Graph& graph) : graph_(graph), constants_(graph) {
         for (const ValueInfo& input : graph.inputs)
-            if (input.has_shape) ranks_.emplace(input.name, input.shape.size());
+            if (input.has_shape) shapes_.emplace(input.name, input.shape);
         for (const Node& node : graph.nodes)
             if (is_of_onnx(node) && node.outputs.size() == 1 && !constants_.add(node)) add(node);
     }
@@ -100,9 +100,9 @@ private:
 
     /// As the file says; 0 where it does not.
     std::int64_t known_rank(const std::string& value) const {
-        for (const auto* ranks : {&ranks_, &graph_.ranks})
-            if (const auto found = ranks->find(value); found != ranks->end())
-                return static_cast<std::int64_t>(found->second);
+        for (const auto* shapes : {&shapes_, &graph_.shapes})
+            if (const auto found = shapes->find(value); found != shapes->end())
+                return static_cast<std::int64_t>(found->second.size());
         return 0;
     }
     /// The same, also of the value that is squared, and of the value whose mean was subtracted.
@@ -223,9 +223,9 @@ private:
 
     const Graph& graph_;
     ConstantsOf constants_;
-    std::map<std::string, std::size_t> ranks_;    // of the graph's inputs
-    std::map<std::string, std::string> squares_;  // what is squared
-    Parts means_, differences_;                   // of x, and x less it
+    std::map<std::string, std::vector<index_t>> shapes_;  // of the graph's inputs
+    std::map<std::string, std::string> squares_;          // what is squared
+    Parts means_, differences_;                           // of x, and x less it
     Parts variances_, shifted_, roots_, inverses_;
     Parts normals_, weighted_;
     std::map<const Node*, Node> found_;

@@ -42,15 +42,14 @@ std::optional<Model> with_samples_first(const Model& model);
 #    include <cstdint>
 #    include <map>
 #    include <set>
-#    include <span>
 #    include <string>
-#    include <string_view>
 #    include <utility>
 #    include <vector>
 
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/shape.hpp"
 #    include "intq/interop/onnx/internal/nodes/constants_of.hpp"
+#    include "intq/interop/onnx/internal/nodes/graph_editor.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -62,17 +61,13 @@ using Axes = std::vector<std::int64_t>;
 /// Reads the nodes once, in their order, and writes others.
 class SamplesFirst {
 public:
-    explicit SamplesFirst(const Graph& graph) : constants_(graph) {
-        for (const FileTensor& tensor : graph.initializers) names_.insert(tensor.name);
-        for (const ValueInfo& input : graph.inputs) names_.insert(input.name);
-        for (const Node& node : graph.nodes) names_.insert(node.outputs.begin(), node.outputs.end());
+    explicit SamplesFirst(const Graph& graph) : constants_(graph), editor_(graph) {
         for (const Node& node : graph.nodes)
             if (!is_of_onnx(node) || constants_.add(node) || !rewrite(node)) keep(node);
     }
 
-    bool has_changed() const { return has_changed_; }
-    std::vector<Node> nodes() { return std::move(nodes_); }
-    std::vector<FileTensor> constants() { return std::move(new_constants_); }
+    bool has_changed() const noexcept { return editor_.has_changed(); }
+    Model apply_to(const Model& model) { return editor_.apply_to(model); }
 
 private:
     struct Turned {
@@ -132,7 +127,7 @@ private:
         Node slice = node;
         slice.inputs[0] = from.x;
         slice.inputs.resize((std::max)(slice.inputs.size(), std::size_t{4}));
-        slice.inputs[3] = constant(*own, node);
+        slice.inputs[3] = editor_.constant(*own, node);
         push_turned(std::move(slice), node, from.axes);
         return true;
     }
@@ -143,9 +138,9 @@ private:
         Node squeeze = node;
         squeeze.inputs[0] = from.x;
         if (node.inputs.size() > 1)
-            squeeze.inputs[1] = constant(*own, node);
+            squeeze.inputs[1] = editor_.constant(*own, node);
         else
-            set(squeeze, "axes", *own);
+            GraphEditor::set(squeeze, "axes", *own);
         push_turned(std::move(squeeze), node, without(from.axes, *own));
         return true;
     }
@@ -156,7 +151,7 @@ private:
         if (!own || own->size() != 1) return false;
         Node gather = node;
         gather.inputs[0] = from.x;
-        set(gather, "axis", own->front());
+        GraphEditor::set(gather, "axis", own->front());
         push_turned(std::move(gather), node, without(from.axes, *own));
         return true;
     }
@@ -165,9 +160,9 @@ private:
         if (!own || own->size() != 1) return false;
         Node split = node;
         split.inputs[0] = from.x;
-        set(split, "axis", own->front());
+        GraphEditor::set(split, "axis", own->front());
         for (std::string& output : split.outputs)
-            if (!output.empty()) output = fresh(output);
+            if (!output.empty()) output = editor_.fresh(output);
         const std::vector<std::string> pieces = split.outputs;
         push(std::move(split));
         for (std::size_t i = 0; i < pieces.size(); ++i)
@@ -199,7 +194,7 @@ private:
     const std::vector<std::string>& grid_constants(const FileTensor& indices, const Node& node) {
         const auto [grid, is_new] = grids_.try_emplace(node.inputs[1]);
         if (is_new)
-            for (const Axes& along : grid_of(indices)) grid->second.push_back(constant(along, node));
+            for (const Axes& along : grid_of(indices)) grid->second.push_back(editor_.constant(along, node));
         return grid->second;
     }
     bool rewrite_gather_nd(const Node& node, const Turned& from) {
@@ -212,21 +207,16 @@ private:
         if (grid.empty() || !own) return false;
         std::string x = from.x;
         for (std::size_t axis = 0; axis < grid.size(); ++axis) {
-            Node gather{.op_type = "Gather",
-                        .name = node.name,
-                        .domain = {},
-                        .inputs = {x, grid[axis]},
-                        .outputs = {fresh(node.outputs[0])},
-                        .attributes = {{"axis", (*own)[axis]}},
-                        .position = node.position};
-            x = gather.outputs[0];
+            Node gather = GraphEditor::in_place_of(node, "Gather", {x, grid[axis]}, {{"axis", (*own)[axis]}});
+            x = editor_.fresh(node.outputs[0]);
+            gather.outputs = {x};
             push(std::move(gather));
         }
         push(transpose(node, 0, x, from.axes));
         return true;
     }
     bool rewrite_scatter_nd(const Node& node, const Turned& from) {
-        if (node.inputs.size() != 3) return false;
+        if (node.inputs.size() != 3 || constants_.tensor(node.inputs[1]) != nullptr) return false;
         Axes back(from.axes.size());  // of the updates, to the order of x
         for (std::size_t axis = 0; axis < back.size(); ++axis)
             back[static_cast<std::size_t>(from.axes[axis])] = static_cast<std::int64_t>(axis);
@@ -238,13 +228,13 @@ private:
         }
         if (!is_identity(back)) {
             Node moved = transpose(node, 0, updates, back);
-            updates = moved.outputs[0] = fresh(node.outputs[0]);
+            updates = moved.outputs[0] = editor_.fresh(node.outputs[0]);
             push(std::move(moved));
         }
         Node scatter = node;
         scatter.inputs[0] = from.x;
         scatter.inputs[2] = updates;
-        set(scatter, "axis", from.axes[0]);
+        GraphEditor::set(scatter, "axis", from.axes[0]);
         push_turned(std::move(scatter), node, from.axes);
         return true;
     }
@@ -258,7 +248,7 @@ private:
         Node made{.op_type = "Reshape",
                   .name = node.name,
                   .domain = {},
-                  .inputs = {reshape->second.x, constant(shape, node)},
+                  .inputs = {reshape->second.x, editor_.constant(shape, node)},
                   .outputs = node.outputs,
                   .attributes = {},
                   .position = node.position};
@@ -276,7 +266,7 @@ private:
             both.op_type = "Identity";
             both.attributes.clear();
         } else {
-            set(both, "perm", std::move(axes));
+            GraphEditor::set(both, "perm", std::move(axes));
         }
         push(std::move(both));
         return true;
@@ -284,63 +274,30 @@ private:
 
     /// A node in the place of another one, with a name of its own for its output, and the Transpose behind it.
     void push_turned(Node made, const Node& node, const Axes& order) {
-        made.outputs = {fresh(node.outputs[0])};
+        made.outputs = {editor_.fresh(node.outputs[0])};
         const std::string x = made.outputs[0];
         push(std::move(made));
         push(transpose(node, 0, x, order));
     }
-    Node transpose(const Node& node, std::size_t output, const std::string& x, const Axes& order) {
-        return {.op_type = "Transpose",
-                .name = node.name.empty() ? node.name : node.name + ".turned",
-                .domain = {},
-                .inputs = {x},
-                .outputs = {node.outputs[output]},
-                .attributes = {{"perm", order}},
-                .position = node.position};
-    }
-    static void set(Node& node, const std::string& name, AttributeValue value) {
-        for (Attribute& attribute : node.attributes)
-            if (attribute.name == name) {
-                attribute.value = std::move(value);
-                return;
-            }
-        node.attributes.push_back({name, std::move(value)});
-    }
-    std::string constant(const Axes& values, const Node& node) {
-        const auto bytes = std::as_bytes(std::span<const std::int64_t>(values));
-        new_constants_.push_back({.name = fresh(node.outputs[0]),
-                                  .dtype = DType::int64,
-                                  .dims = {static_cast<index_t>(values.size())},
-                                  .data = {bytes.begin(), bytes.end()}});
-        return new_constants_.back().name;
-    }
-    std::string fresh(const std::string& name) {
-        std::string result;
-        do result = name + ".kept" + std::to_string(++made_names_);
-        while (!names_.insert(result).second);
-        return result;
+    static Node transpose(const Node& node, std::size_t output, const std::string& x, const Axes& order) {
+        Node made = GraphEditor::in_place_of(node, "Transpose", {x}, {{"perm", order}}, ".turned");
+        made.outputs = {node.outputs[output]};
+        return made;
     }
 
     void push(Node node) {
-        has_changed_ = true;
-        keep(node);
+        remember(node);
+        editor_.push(std::move(node));
     }
-    /// Takes a node over, and remembers what later nodes ask for.
     void keep(const Node& node) {
-        nodes_.push_back(node);
+        remember(node);
+        editor_.keep(node);
+    }
+    /// Keeps what later nodes ask for.
+    void remember(const Node& node) {
         if (!is_of_onnx(node) || node.inputs.empty() || node.outputs.size() != 1) return;
         if (node.op_type == "Transpose") add_transpose(node);
         if (node.op_type == "Reshape") add_reshape(node);
-    }
-    /// The order of the axes of a Transpose; none for one that is damaged or says none.
-    static std::optional<Axes> permutation_of(const Node& node) {
-        const std::optional<Axes> axes = integers_of_attribute(node, "perm");
-        if (!axes || axes->empty() || axes->size() > static_cast<std::size_t>(max_rank)) return std::nullopt;
-        Axes sorted = *axes;
-        std::sort(sorted.begin(), sorted.end());
-        for (std::size_t i = 0; i < sorted.size(); ++i)
-            if (sorted[i] != static_cast<std::int64_t>(i)) return std::nullopt;
-        return axes;
     }
     void add_transpose(const Node& node) {
         const std::optional<Axes> axes = permutation_of(node);
@@ -362,13 +319,9 @@ private:
     std::map<std::string, Reshaped> reshapes_;
 
     ConstantsOf constants_;
-    std::set<std::string> names_;
-    std::size_t made_names_ = 0;  // it only grows, so that names of an enemy's file cost no more than they are
+    GraphEditor editor_;
     std::map<std::string, Turned> turned_;
     std::map<std::string, std::vector<std::string>> grids_;  // by the name of the indices
-    std::vector<Node> nodes_;
-    std::vector<FileTensor> new_constants_;
-    bool has_changed_ = false;
 };
 
 }  // namespace detail
@@ -376,10 +329,7 @@ private:
 INTQ_INLINE std::optional<Model> with_samples_first(const Model& model) {
     detail::SamplesFirst rewritten(model.graph);
     if (!rewritten.has_changed()) return std::nullopt;
-    Model result = model;
-    result.graph.nodes = rewritten.nodes();
-    for (FileTensor& tensor : rewritten.constants()) result.graph.initializers.push_back(std::move(tensor));
-    return result;
+    return rewritten.apply_to(model);
 }
 
 }  // namespace INTQ_HOSTED_ABI

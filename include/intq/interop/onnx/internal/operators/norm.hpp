@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators that normalize: BatchNormalization, LayerNormalization. Layer: interop.
+// ONNX operators that normalize: BatchNormalization, LayerNormalization, LpNormalization and others. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_NORM_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_NORM_HPP
 
@@ -16,6 +16,8 @@ inline namespace INTQ_HOSTED_ABI {
 void batch_normalization(NodeImport& node);
 void layer_normalization(NodeImport& node);
 void rms_normalization(NodeImport& node);
+/// x / ‖x‖ along the last axis: an RMS norm with the weight 1/√n.
+void lp_normalization(NodeImport& node);
 void group_normalization(NodeImport& node);
 void instance_normalization(NodeImport& node);
 
@@ -29,6 +31,7 @@ std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::Batch
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <array>
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 #    include <string>
@@ -41,6 +44,7 @@ std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::Batch
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
+#    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
@@ -131,6 +135,21 @@ INTQ_INLINE void rms_normalization(NodeImport& node) {
     node.expect_inputs(2, 2);
     graph::Node& x = node.value(0);
     node.call_module(make_last_axes_norm<nn::RMSNorm>(node), {x}, node.dims(0));
+}
+
+INTQ_INLINE void lp_normalization(NodeImport& node) {
+    constexpr double least = 1e-12;  // length that PyTorch's normalize() divides by
+    node.expect_inputs(1, 1);
+    const Dims& dims = node.dims(0);
+    const std::int64_t axis = node.integer("axis", -1), p = node.integer("p", 2);
+    if (!dims || dims->empty() || dims->back() < 1) throw Error("the last extent of the input is not known");
+    if (p != 2 || axis_in(axis, *dims) != dims->size() - 1)
+        throw Error("p is " + std::to_string(p) + " and the axis " + std::to_string(axis) + " of " +
+                    describe_shape(*dims) + ", expected 2 and the last one");
+    const auto length = static_cast<double>(dims->back());
+    const auto module = std::make_shared<nn::RMSNorm>(Shape(dims->back()), least * least / length);
+    module->tensor("weight") = Tensor::full(Shape(dims->back()), static_cast<float>(1.0 / std::sqrt(length)));
+    node.call_module(module, {node.value(0)}, dims);
 }
 
 /// Calls a module whose weight and bias are inputs 1 and 2.
