@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "intq/core/op_params.hpp"
+#include "intq/interop/onnx/internal/nodes/expand_attention.hpp"
 #include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #include "intq/interop/onnx/internal/operators/conv.hpp"
 #include "intq/interop/onnx/internal/operators/einsum.hpp"
@@ -51,6 +52,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Abs", 11, newest_opset, &operators::unary_function<TableFunction::abs>},
     {"Add", 11, newest_opset, &operators::add},
     {"And", 11, newest_opset, &operators::of_constants},
+    {"Attention", 23, newest_opset, &operators::attention},  // that is not expanded
     {"AveragePool", 11, newest_opset, &operators::average_pool},
     {"BatchNormalization", 11, newest_opset, &operators::batch_normalization},
     {"Cast", 11, newest_opset, &operators::cast},
@@ -124,6 +126,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Relu", 11, newest_opset, &operators::relu},
     {"Reshape", 11, newest_opset, &operators::reshape},
     {"Resize", 11, newest_opset, &operators::resize},
+    {"RotaryEmbedding", 23, newest_opset, &operators::rotary_embedding},
     {"ScatterElements", 11, newest_opset, &operators::scatter},
     {"ScatterND", 11, newest_opset, &operators::scatter},
     {"Selu", 11, newest_opset, &operators::selu},

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "intq/interop/onnx/internal/nodes/expand_attention.hpp"
 #include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #include "intq/interop/onnx/internal/nodes/folded_samples.hpp"
 #include "intq/interop/onnx/internal/nodes/samples_first.hpp"
@@ -14,11 +15,13 @@
 namespace intq::interop::onnx::detail {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A model as it is read: without operators on codes, and with moves that keep the samples first.
+/// A model as it is read: without operators on codes and Attention, and with moves that keep the samples first.
 class ReadForm {
 public:
     explicit ReadForm(const Model& model) : model_(&model) {
         if (has_operators_on_codes(model)) model_ = &expanded_.emplace(expand_operators(model));
+        attended_ = with_attention_expanded(*model_);
+        if (attended_) model_ = &*attended_;
         moved_ = with_samples_first(*model_);
         if (moved_) model_ = &*moved_;
         unfolded_ = with_samples_unfolded(*model_);
@@ -28,7 +31,7 @@ public:
 
 private:
     const Model* model_;
-    std::optional<Model> expanded_, moved_, unfolded_;
+    std::optional<Model> expanded_, attended_, moved_, unfolded_;
 };
 
 }  // namespace INTQ_HOSTED_ABI
