@@ -127,7 +127,7 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
            "run_all([[maybe_unused]] "
            "const void* const* given, const intq::runtime::StepHook& after) noexcept {\n" +
            steps + "}\n" + bounded + "\n}  // namespace data\n\n" + reset +
-           "/// Runs one image. One thread at a time, because the arena is one.\n///\n" + descriptions +
+           "/// Runs one sample. One thread at a time, because the arena is one.\n///\n" + descriptions +
            (bounded.empty()
                 ? "inline void run(" + arguments + ") noexcept {\n" + before + "    data::run_all(given, {});\n" +
                       after + "}\n\n"
