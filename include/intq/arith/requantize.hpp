@@ -120,6 +120,10 @@ struct float_scale : RequantizedCode<float_scale> {
     template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t) noexcept {
         return {L::from_bits(L::load(from))};
     }
+    /// The same parameters in every lane.
+    template <class L> static constexpr Channel<L> set(const ChannelWords& values) noexcept {
+        return {L::from_bits(L::set(values[0]))};
+    }
     template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t* from, index_t) noexcept {
         return {L::from_bits(L::load(from))};
     }
@@ -337,6 +341,10 @@ struct binary64 : RequantizedCode<binary64> {
 
     template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
         return {L::load(from), L::load(from + stride)};
+    }
+    /// The same parameters in every lane.
+    template <class L> static constexpr Channel<L> set(const ChannelWords& values) noexcept {
+        return {L::set(values[0]), L::set(values[1])};
     }
     static constexpr ChannelWords make(double real) noexcept {
         const auto bits = std::bit_cast<std::uint64_t>(real);

@@ -297,7 +297,7 @@ void matmul_codes(const MatmulCall& call) INTQ_NOEXCEPT {
     const auto rows_of = [&](index_t block) {
         return detail::smaller(detail::matmul_task_rows, shape.rows - block * detail::matmul_task_rows);
     };
-    const auto channel = detail::broadcast_channel<Policy, L>(call.params->words);
+    const auto channel = Policy::template set<L>(call.params->words);
     const arith::OutputLanes<L> out(call.params->codes);
     for (index_t image = 0; image < call.batch; ++image) {
         const auto* const a = static_cast<const Code*>(call.x[0]) + image * call.image[0];

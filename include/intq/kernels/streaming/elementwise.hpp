@@ -139,17 +139,6 @@ template <class Backend, class Policy, class Code> void add_codes(const AddCall&
 
 namespace detail {
 
-/// The words of one channel in all lanes.
-template <class Policy, class L>
-INTQ_ALWAYS_INLINE typename Policy::template Channel<L> broadcast_channel(const arith::ChannelWords& words) {
-    // Policies load from rows of words; a row of equal values is the broadcast.
-    constexpr index_t width = L::width();
-    std::int32_t rows[array_size(5 * width)];
-    for (std::size_t word = 0; word < 5; ++word)
-        for (index_t i = 0; i < width; ++i) rows[static_cast<index_t>(word) * width + i] = words[word];
-    return Policy::template load<L>(rows, width);
-}
-
 template <class T> void copy_rows(const RequantizeCall& call, const T* x, T* y) noexcept {
     for (index_t row = 0; row < call.rows; ++row)
         for (index_t i = 0; i < call.columns; ++i) y[row * call.y_stride + i] = x[row * call.x_stride + i];
@@ -158,7 +147,7 @@ template <class T> void copy_rows(const RequantizeCall& call, const T* x, T* y) 
 /// The requantized codes of a run.
 template <class L, class Policy, class X, class Y>
 void requantize_run(const RequantizeParams& params, index_t count, const X* x, Y* y) noexcept {
-    const auto channel = broadcast_channel<Policy, L>(params.words);
+    const auto channel = Policy::template set<L>(params.words);
     const arith::OutputLanes<L> out(params.codes);
     const auto zero_point = L::set(params.zero_point);
     store_scaled_run<L>(y, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
@@ -236,7 +225,7 @@ template <class Backend, class Code> void clamp_codes(const ClampCall& call) INT
 /// Cost     O(n)
 template <class Backend, class Policy, class Code> void mul_codes(const MulCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
-    const arith::MulLanes<Policy, L> formula(*call.params, detail::broadcast_channel<Policy, L>(call.params->words));
+    const arith::MulLanes<Policy, L> formula(*call.params, Policy::template set<L>(call.params->words));
     const auto run = [&](const Code* x, const Code* y, Code* out, index_t size) {
         detail::store_pairs<L>(formula, call.params->codes, size, x, y, out);
     };
