@@ -18,6 +18,7 @@
 
 #include "intq/arith/lanes.hpp"
 #include "intq/arith/target.hpp"
+#include "intq/core/opaque.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/stage.hpp"
 #include "intq/kernels/matmul/matmul_call.hpp"
@@ -239,8 +240,10 @@ private:
         for (index_t j = 0; j < width; ++j) terms[j] = 0;
         if (zero_point_[0] == 0) return;
         alignas(buffer_alignment) Sum sums[array_size(columns)];
+        // At -O3, g++ 12 for AArch64 adds up wrong codes if it knows that one group is repeated.
+        const index_t advance = opaque(index_t{0});
         with_vectors(static_cast<int>(width / L::width()),
-                     [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { sum_rows<1, v>(panel, ones.data(), 0, sums); });
+                     [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { sum_rows<1, v>(panel, ones.data(), advance, sums); });
         for (index_t j = 0; j < count_of(panel); ++j)
             terms[j] = static_cast<Sum>(zero_point_[0] * (shape_.inner * zero_point_[1] - sums[j]));
     }

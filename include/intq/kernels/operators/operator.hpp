@@ -10,6 +10,7 @@
 #include "intq/core/executor.hpp"
 #include "intq/core/first_row.hpp"
 #include "intq/core/layout.hpp"
+#include "intq/core/opaque.hpp"
 #include "intq/kernels/operators/params.hpp"
 #include "intq/kernels/table/rows.hpp"
 
@@ -112,13 +113,9 @@ struct OperatorCall {
         return band == nullptr && tensor.is_given() ? given[tensor.given_input()] : x_data();
     }
     INTQ_ALWAYS_INLINE void* y_data() const noexcept {
-        std::byte* data = band != nullptr ? band->output : arena + y().offset;
-#if defined(__GNUC__) && !defined(__clang__)
         // g++ 12 for AArch64 addresses codes of 16 bits by twice the place of those of 8 bits that they are made of, if
         // it knows that both are in the arena. It then takes the step for one that writes nothing, and drops its call.
-        asm("" : "+r"(data));
-#endif
-        return data;
+        return opaque(band != nullptr ? band->output : arena + y().offset);
     }
     /// Elements of this run.
     INTQ_ALWAYS_INLINE index_t x_size(index_t operand = 0) const noexcept {
