@@ -124,8 +124,8 @@ expect(2 "--output: `intq pack` writes a program file, .intq; `intq codegen` wri
 expect(2 "--output: .*; `intq quantize` writes .onnx" codegen portable.intq -o none.onnx)
 expect(2 "--cpu: cortex-m1 not in .*cortex-m33" pack portable.intq --cpu cortex-m1 -o none.intq)
 expect(2 "--cpu: an ONNX model holds no program" ${tflite} --cpu cortex-m4 -o none.onnx)
-expect(2 "--backend: there is no backend \"neon\"; the backends: .*dsp.*scalar" pack portable.intq --backend neon -o none.intq)
-expect(2 "--backend: there is no backend \"neon\"" ${tflite} --backend neon -o none.intq)
+expect(2 "--backend: there is no backend \"altivec\"; the backends: .*dsp.*scalar" pack portable.intq --backend altivec -o none.intq)
+expect(2 "--backend: there is no backend \"altivec\"" ${tflite} --backend altivec -o none.intq)
 expect(2 "--arena: asks for rows" pack portable.intq --cpu cortex-m4 --rows off --arena 4096 -o none.intq)
 expect(2 "--arena: belongs to --rows memory" pack portable.intq --backend scalar --rows speed --cache 9 --arena 4096 -o
        none.intq)

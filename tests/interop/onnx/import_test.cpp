@@ -191,8 +191,7 @@ TEST_CASE("An input of integers that is cast to real numbers is one of real numb
     others[2] = test::node("Add", {"c", "x"}, {"y0"});
     others.push_back(test::node("Add", {"r", "y0"}, {"y"}));
     CHECK(onnx::takes_ids(with(others), "m"));
-    CHECK_THROWS_WITH(onnx::import_model(with(others)),
-                      Contains("the input \"u\" holds integers") || Contains("the input \"m\" holds integers"));
+    CHECK_THROWS_WITH(onnx::import_model(with(others)), Contains("its input holds integers that the model is given"));
 }
 
 TEST_CASE("A graph may have several inputs and outputs") {

@@ -73,7 +73,9 @@ INTQ_INLINE PositionValue in_dims(PositionValue value, const std::vector<index_t
         throw Error("what is made of positions, of shape " + describe_shape(from) + ", becomes " +
                     describe_shape(dims) + ", in which its axis is not seen");
     };
-    const auto is_one = [&](std::size_t axis) { return dims[axis] == 1 || (axis == 0 && dims[axis] < 0); };
+    const auto is_one = [&](std::size_t axis) {  // or the samples
+        return dims[axis] == 1 || (axis == 0 && (dims[axis] < 0 || (!from.empty() && dims[axis] == from[axis])));
+    };
     value.axis = dims.size();
     for (std::size_t axis = dims.size(); axis-- > 0 && value.axis == dims.size();)
         if (dims[axis] == value.columns) value.axis = axis;
@@ -150,7 +152,9 @@ INTQ_INLINE void cast(NodeImport& node) {
     node.text("round_mode", "up");  // the same
     const bool stays = is(node, 0, Kind::positions) ? to == int32_code || to == int64_code
                                                     : is(node, 0, Kind::condition) && to == bool_code;
-    if (!stays) throw Error("positions, or a condition on them, are cast to numbers, which is not supported");
+    if (!stays)
+        throw Error("its input holds integers that the model is given, as ids or positions, or a condition on them; "
+                    "as real numbers they are read where nothing else reads them");
     node.check_attributes_are_read();
     pass(node);
 }
