@@ -10,6 +10,7 @@
 #include "intq/core/op_kind.hpp"
 #include "intq/core/status.hpp"
 #include "intq/core/tensor_view.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/embedding.hpp"
 #include "intq/kernels/views/code_view.hpp"
 
