@@ -142,7 +142,10 @@ INTQ_INLINE double cubic_weight(double distance, double a) {
 INTQ_INLINE double place_of(const std::string& rule, index_t cell, index_t in, index_t out, double scale) {
     const auto j = static_cast<double>(cell);
     if (rule == "asymmetric") return j / scale;
-    if (rule == "align_corners") return out == 1 ? 0.0 : j * static_cast<double>(in - 1) / static_cast<double>(out - 1);
+    if (rule == "align_corners") {
+        const double steps = static_cast<double>(in) * scale - 1.0;  // of a scale, between no whole cells
+        return steps == 0.0 ? 0.0 : j * static_cast<double>(in - 1) / steps;
+    }
     return rule == "pytorch_half_pixel" && out == 1 ? 0.0 : (j + 0.5) / scale - 0.5;
 }
 
