@@ -194,6 +194,35 @@ TEST_CASE("An input of integers that is cast to real numbers is one of real numb
     CHECK_THROWS_WITH(onnx::import_model(with(others)), Contains("its input holds integers that the model is given"));
 }
 
+TEST_CASE("Moves of integers that an enemy wrote take one pass") {
+    std::vector<test::Message> loop{test::node("Identity", {"m"}, {"m"}), test::node("Cast", {"m"}, {"c"})};
+    std::vector<test::Message> twice;  // each value is made of the one before by two nodes
+    for (int k = 0; k < 64; ++k)
+        for (int copy = 0; copy < 2; ++copy)
+            twice.push_back(test::node("Identity", {k == 0 ? "m" : "v" + std::to_string(k - 1)}, {"v" + std::to_string(k)}));
+    for (const auto& nodes : {loop, twice}) {
+        const onnx::Model model = onnx::parse_model(
+            test::model({.nodes = nodes, .inputs = {test::value_info("m", {2, 3}, test::int64)}}).bytes(), "m.onnx");
+        CHECK(onnx::takes_ids(model, "m"));
+        CHECK_THROWS_AS(onnx::import_model(model), Error);
+    }
+}
+
+TEST_CASE("Positions take numbers of any size without an overflow") {
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
+    const auto refusal = [](std::vector<std::int64_t> range, std::int64_t addend) {
+        const auto count = static_cast<index_t>(range.size());
+        return import({.nodes = {test::node("Add", {"p", "a"}, {"b"}), test::node("LessOrEqual", {"r", "b"}, {"c"}),
+                                 test::node("Where", {"c", "x", "x"}, {"y"})},
+                       .initializers = {test::int64_tensor("r", std::move(range)), test::int64_tensor("a", {addend})},
+                       .inputs = {test::value_info("x", {1, 1, count}), test::value_info("p", {1}, test::int64)}});
+    };
+    CHECK_THROWS_WITH(refusal({0, 1}, most), Contains("addend"));
+    CHECK_THROWS_WITH(refusal({0, 1}, least), Contains("addend"));
+    CHECK_THROWS_WITH(refusal({least, most}, 0), Contains("no range"));
+    CHECK_THROWS_WITH(refusal({most, least}, 0), Contains("no range"));
+}
+
 TEST_CASE("A graph may have several inputs and outputs") {
     const auto module = import({.nodes = {test::node("Add", {"a", "b"}, {"y"}), test::node("Relu", {"y"}, {"z"})},
                                 .inputs = {test::value_info("a", {2}), test::value_info("b", {2})},

@@ -103,11 +103,11 @@ public:
             bools_.insert(node.outputs.begin(), node.outputs.end());
     }
     bool is_bool(const std::string& name) const { return bools_.count(name) != 0; }
-    /// The extent of an axis; -1 where it is not known.
+    /// The extent of an axis; -1 where it is not known, or beyond that of every value.
     index_t extent(const std::string& name, std::size_t axis) const {
         for (const auto* shapes : {&shapes_, &graph_.shapes})
             if (const auto found = shapes->find(name); found != shapes->end())
-                return axis < found->second.size() ? found->second[axis] : -1;
+                return axis < found->second.size() && found->second[axis] <= max_extent ? found->second[axis] : -1;
         return -1;
     }
 

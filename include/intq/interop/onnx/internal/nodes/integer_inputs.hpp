@@ -16,6 +16,8 @@ namespace detail {
 
 /// The names of the inputs of int64 or int32 whose every reader is a Cast to float32, perhaps behind moves. A model
 /// takes them as real numbers.
+///
+/// Cost     one pass over the nodes, whatever a file says of them
 std::set<std::string> integers_as_reals(const Graph& graph);
 
 }  // namespace detail
@@ -30,9 +32,9 @@ std::set<std::string> integers_as_reals(const Graph& graph);
 #    include <cstddef>
 #    include <cstdint>
 #    include <iterator>
+#    include <map>
 #    include <string_view>
 #    include <variant>
-#    include <vector>
 
 #    include "intq/core/dtype.hpp"
 
@@ -50,36 +52,33 @@ INTQ_INLINE bool is_cast_to_float(const Node& node) {
            });
 }
 
-INTQ_INLINE bool is_cast_to_reals(const Graph& graph, const std::string& input) {
+INTQ_INLINE bool is_move_of_integers(const Node& node) {
     static constexpr std::string_view moves[] = {"Unsqueeze", "Squeeze", "Reshape", "Transpose",
                                                  "Flatten",   "Slice",   "Expand",  "Identity"};
-    std::vector<std::string> open{input};
-    bool is_cast = false;
-    while (!open.empty()) {
-        const std::string value = open.back();
-        open.pop_back();
-        for (const ValueInfo& output : graph.outputs)
-            if (output.name == value) return false;
-        for (const Node& node : graph.nodes)
-            for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-                if (node.inputs[i] != value) continue;
-                const bool casts = is_cast_to_float(node);
-                const bool is_moved = i == 0 && !node.outputs.empty() &&
-                                      std::find(std::begin(moves), std::end(moves), node.op_type) != std::end(moves);
-                if (!casts && !is_moved) return false;
-                if (is_moved) open.push_back(node.outputs[0]);
-                is_cast = is_cast || casts;
-            }
-    }
-    return is_cast;
+    return !node.outputs.empty() && std::find(std::begin(moves), std::end(moves), node.op_type) != std::end(moves);
 }
 
 INTQ_INLINE std::set<std::string> integers_as_reals(const Graph& graph) {
-    std::set<std::string> names;
+    std::map<std::string, std::string> input_of;  // of an input, and of what moves made of it
     for (const ValueInfo& input : graph.inputs)
-        if ((input.dtype == DType::int64 || input.dtype == DType::int32) && is_cast_to_reals(graph, input.name))
-            names.insert(input.name);
-    return names;
+        if (input.dtype == DType::int64 || input.dtype == DType::int32) input_of[input.name] = input.name;
+    std::set<std::string> cast, read_otherwise;
+    for (const Node& node : graph.nodes)
+        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+            const auto known = input_of.find(node.inputs[i]);
+            if (known == input_of.end()) continue;
+            const std::string input = known->second;
+            if (is_cast_to_float(node))
+                cast.insert(input);
+            else if (i == 0 && is_move_of_integers(node))
+                input_of.emplace(node.outputs[0], input);
+            else
+                read_otherwise.insert(input);
+        }
+    for (const ValueInfo& output : graph.outputs)
+        if (const auto known = input_of.find(output.name); known != input_of.end()) read_otherwise.insert(known->second);
+    for (const std::string& input : read_otherwise) cast.erase(input);
+    return cast;
 }
 
 }  // namespace detail

@@ -57,6 +57,7 @@ void call_causal_fill(NodeImport& node, std::size_t x, const PositionValue& cond
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
+#    include "intq/interop/onnx/internal/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -85,8 +86,9 @@ INTQ_INLINE std::optional<std::int64_t> start_of_range(const FileTensor& constan
     const auto is_one = [](index_t extent) { return extent == 1; };
     const auto ones = std::count_if(constant.dims.begin(), constant.dims.end(), is_one);
     if (values.empty() || ones + 1 < static_cast<std::ptrdiff_t>(constant.dims.size())) return std::nullopt;
+    if (values[0] < -detail::max_extent || values[0] > detail::max_extent) return std::nullopt;  // sums with it fit
     for (std::size_t i = 1; i < values.size(); ++i)
-        if (values[i] - values[i - 1] != 1) return std::nullopt;
+        if (values[i] != values[0] + static_cast<std::int64_t>(i)) return std::nullopt;
     return values[0];
 }
 

@@ -54,6 +54,7 @@ void is_nan(NodeImport& node);
 #    include "intq/interop/onnx/internal/operators/gather.hpp"
 #    include "intq/interop/onnx/internal/operators/position_masks.hpp"
 #    include "intq/interop/onnx/internal/operators/reshape.hpp"
+#    include "intq/interop/onnx/internal/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -238,10 +239,13 @@ INTQ_INLINE void add(NodeImport& node) {
         return call_causal_fill(node, 1 - i, node.positions(i), dims_of(node, i), node.positions(i).fill);
     if (!is(node, i, Kind::positions) || !node.is_constant(1 - i) || node.constant(1 - i, "addend").size() != 1)
         throw Error("positions are added to what is no single number");
-    const FileTensor& addend = node.constant(1 - i, "addend");
+    const FileTensor& constant = node.constant(1 - i, "addend");
+    const std::int64_t addend =
+        constant.dtype == DType::int32 ? constant.as<std::int32_t>()[0] : constant.as<std::int64_t>()[0];
+    if (addend < -detail::max_extent || addend > detail::max_extent)
+        throw Error("the addend " + std::to_string(addend) + " of positions is beyond every extent");
     ImportedValue value = node.any_value(i, "input");
-    value.positions.offset +=
-        addend.dtype == DType::int32 ? addend.as<std::int32_t>()[0] : addend.as<std::int64_t>()[0];
+    value.positions.offset += addend;
     node.set_output(std::move(value));
 }
 
