@@ -48,10 +48,20 @@ constexpr bool is_block_table(std::span<const std::int16_t> words) noexcept {
     return true;
 }
 
+/// The code of `part` of the 2^step codes between two knots.
+///
+///     y = (first + fl((second - first)·part / 2^step) + 2^7) >> 8
+template <Lanes L>
+INTQ_ALWAYS_INLINE constexpr typename L::i32 between_knots(typename L::i32 first, typename L::i32 second,
+                                                           typename L::i32 part, typename L::i32 step) noexcept {
+    const auto rise = L::shift_right(L::mul(L::sub(second, first), part), step);
+    return L::shift_right(L::add(L::add(first, rise), L::set(std::int32_t{128})), L::set(std::int32_t{8}));
+}
+
 /// y of int16 codes.
 ///
 ///     w = T[(x >> 7) + 256] without a sign,  k = w mod 8,  j = fl(w/8) + fl((x mod 128)/2^k),  u = x mod 2^k
-///     y = (N[j] + fl((N[j + 1] - N[j])·u / 2^k) + 2^7) >> 8
+///     y = between_knots(N[j], N[j + 1], u, k)
 ///
 /// @param words  T, and behind it N, each the lower sixteen bits first
 /// @pre is_block_table(words), |N[j]| <= 2^23
@@ -67,8 +77,7 @@ INTQ_ALWAYS_INLINE constexpr typename L::i32 interpolate_blocks(const std::int16
     const auto knot = L::shift_left(L::add(L::shift_right(block, L::set(std::int32_t{3})), whole), one);
     const auto first = L::gather_pair(words + table_blocks, knot);
     const auto second = L::gather_pair(words + table_blocks, L::add(knot, L::set(std::int32_t{2})));
-    const auto rise = L::shift_right(L::mul(L::sub(second, first), part), step);
-    return L::shift_right(L::add(L::add(first, rise), L::set(std::int32_t{128})), L::set(std::int32_t{8}));
+    return between_knots<L>(first, second, part, step);
 }
 
 namespace detail {
@@ -122,9 +131,9 @@ struct BlockOfKnots {
 private:
     bool is_near(const BlockOfReals& reals) const noexcept {
         for (std::int32_t i = 0; i < 128; ++i) {
-            const std::int32_t first = knots[i >> shift], rise = knots[(i >> shift) + 1] - first;
+            const std::int32_t* const knot = knots + (i >> shift);
             const std::int32_t off =
-                ((first + ((rise * (i & ((1 << shift) - 1))) >> shift) + 128) >> 8) - reals.codes[i];
+                between_knots<scalar_lanes>(knot[0], knot[1], i & ((1 << shift) - 1), shift) - reals.codes[i];
             if (off < -1 || off > 1) return false;
         }
         return true;
