@@ -173,6 +173,15 @@ INTQ_INLINE std::optional<int> NodeOperators::axis_of_scores(const graph::Node& 
     return axis;
 }
 
+namespace detail {
+
+/// Whether an operator moves the codes of its input.
+INTQ_INLINE bool moves_input(const QuantizedOperator& row) {
+    return row.role == Role::shares_input && graph::moves_codes(graph::numbers_of(row.name));
+}
+
+}  // namespace detail
+
 INTQ_INLINE bool NodeOperators::follows_from_input(const graph::Node& node) {
     const graph::Node* value = &node;
     while (true) {
@@ -182,7 +191,6 @@ INTQ_INLINE bool NodeOperators::follows_from_input(const graph::Node& node) {
             continue;
         }
         const QuantizedOperator& row = of(*value);
-        const bool moves = row.role == Role::shares_input && graph::moves_codes(graph::numbers_of(row.name));
         const bool computes = row.name == "add" || row.name == "sub" || row.name == "mul" || row.name == "quant_stub";
         const graph::Node* next = nullptr;
         for (const graph::Node* operand : value->inputs()) {
@@ -190,7 +198,7 @@ INTQ_INLINE bool NodeOperators::follows_from_input(const graph::Node& node) {
             if (next != nullptr) return false;
             next = operand;
         }
-        if (next == nullptr || (!moves && !computes)) return false;
+        if (next == nullptr || (!detail::moves_input(row) && !computes)) return false;
         value = next;
     }
 }
@@ -200,14 +208,13 @@ INTQ_INLINE std::optional<double> NodeOperators::factor_to_softmax(const graph::
     for (const graph::Node* user : node.users()) {
         if (graph::gives_shape(*user)) continue;
         const QuantizedOperator& row = of(*user);
-        const bool moves = row.role == Role::shares_input && graph::moves_codes(graph::numbers_of(row.name));
         const auto number = row.name == "mul" && is_added ? constant_operand(*user) : std::nullopt;
         const bool sums = (row.name == "add" || row.name == "sub") && user->inputs().size() == user->operands().size();
         const bool adds = is_added || (sums && user->operands().size() == 2);  // of a number nothing is hidden
         std::optional<double> own;
         if (row.softmax_axis != nullptr)
             own = is_added ? std::optional(1.0) : std::nullopt;
-        else if (depth > 0 && (moves || sums || number || (is_added && row.name == "masked_fill")))
+        else if (depth > 0 && (detail::moves_input(row) || sums || number || (is_added && row.name == "masked_fill")))
             own = factor_to_softmax(*user, adds, depth - 1);
         if (own && number) *own *= number->number;
         if (own && row.name == "sub" && user->args()[1].node() == &node) *own = -*own;
