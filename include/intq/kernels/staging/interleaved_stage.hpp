@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "intq/kernels/packing/conv_call.hpp"
+#include "intq/kernels/packing/interleaved_layout.hpp"
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/tiles/matrix_tile.hpp"
 
@@ -24,6 +25,7 @@ namespace detail {
 template <class Backend> class InterleavedStager {
     using Tile = simd::MatrixTile<Backend>;
     static constexpr int rows = static_cast<int>(simd::matrix_rows);
+    static_assert(simd::matrix_rows == interleaved_tile_rows, "the workspace holds a tile");
 
 public:
     InterleavedStager(const ConvCall& call, index_t group) noexcept
