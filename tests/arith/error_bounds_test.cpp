@@ -9,6 +9,8 @@
 #include "intq/arith/conv.hpp"
 #include "intq/arith/elementwise.hpp"
 #include "intq/arith/pool.hpp"
+#include "intq/arith/quantized_multiplier.hpp"
+#include "intq/arith/tflite_functions.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -221,6 +223,31 @@ template <class TargetType> Errors measure_sum(DType dtype, std::uint64_t seed) 
     return errors;
 }
 
+/// In bounds of section "Squared difference of TFLite": of codes of one scale these are codes, else parts of the bound.
+Errors measure_squared_difference(bool is_one_scale, std::uint64_t seed) {
+    const auto scaled = [](std::int32_t x, const arith::QuantizedMultiplier& by) {
+        return arith::multiply_by_quantized_multiplier<arith::double_rounding>(x, by.multiplier, by.shift);
+    };
+    Random random(seed);
+    Errors errors(DType::int8);
+    for (int i = 0; i < 20'000; ++i) {
+        const float s_x = random.scale(-8, 0), s_y = is_one_scale ? s_x : s_x * random.scale(-4, 4);
+        const float unit = std::max(s_x, s_y) / 64.0f, s_out = unit * unit * random.scale(4, 24);
+        const auto by = *arith::make_squared_difference(s_x, s_y, s_out);
+        for (int k = 0; k < 60; ++k) {
+            const auto x = static_cast<std::int32_t>(random.between(-255, 255)),
+                       y = static_cast<std::int32_t>(random.between(-255, 255));
+            const std::int32_t d = scaled(x * 128, by.x) - scaled(y * 128, by.y), code = scaled(d * d, by.square);
+            const double real = static_cast<double>(x) * static_cast<double>(s_x) -
+                                static_cast<double>(y) * static_cast<double>(s_y),
+                         steps = real * real / static_cast<double>(s_out), u = static_cast<double>(unit);
+            const double bound = 0.7501 + (1.5 * std::fabs(real) * u + 0.57 * u * u) / static_cast<double>(s_out);
+            errors.add(code, is_one_scale ? steps : code - (code - steps) / bound);
+        }
+    }
+    return errors;
+}
+
 Errors measure_fp32_sumin(DType dtype, std::uint64_t seed) {
     using arith::float_scale;
     Random random(seed);
@@ -286,6 +313,8 @@ TEST_CASE("errors: mul stays inside the bounds of section 7") {
     measure_mul<target::fp32>(DType::int16, DType::int16, 92).check("mul of fp32, int16", -0.51, 0.51);
     measure_mul<target::tflite<>>(DType::int8, DType::int8, 93).check("mul of tflite, int8", -0.7501, 0.7501, 0.6);
     measure_mul<target::tflite<>>(DType::int16, DType::int16, 94).check("mul of tflite, int16", -0.51, 0.51);
+    measure_squared_difference(true, 95).check("squared difference of tflite, one scale", -0.5313, 0.5313);
+    measure_squared_difference(false, 96).check("squared difference of tflite, part of its bound", -1.0, 1.0);
 }
 
 TEST_CASE("errors: fp32 with a fused add stays inside the bounds of section 7") {

@@ -686,6 +686,11 @@ inline arith::CodesOf int8_codes(const CallArguments& a, const char* scale, cons
     return {a.real(scale), a.code(zero_point), DType::int8};
 }
 
+/// By the rule of double rounding.
+inline std::int32_t scaled_code(std::int32_t x, const arith::QuantizedMultiplier& by) {
+    return arith::multiply_by_quantized_multiplier<arith::double_rounding>(x, by.multiplier, by.shift);
+}
+
 inline ExampleValues hard_swish(const CallArguments& a) {
     return values_of(arith::make_hard_swish(int8_codes(a, "s_in", "zp_in"), int8_codes(a, "s_out", "zp_out")),
                      [&](const auto& params) { return values(arith::hard_swish_code(params, a.code("x"))); });
@@ -695,6 +700,15 @@ inline ExampleValues leaky_relu(const CallArguments& a) {
     return values_of(
         arith::make_leaky_relu(int8_codes(a, "s_in", "zp_in"), int8_codes(a, "s_out", "zp_out"), a.real("alpha")),
         [&](const auto& params) { return values(arith::leaky_relu_code(params, a.code("x"))); });
+}
+
+inline ExampleValues squared_difference(const CallArguments& a) {
+    return values_of(arith::make_squared_difference(a.real("s_x"), a.real("s_y"), a.real("s_out")),
+                     [&](const arith::SquaredDifference& by) {
+                         const std::int32_t d = scaled_code((a.code("x") - a.code("zp_x")) * 128, by.x) -
+                                                scaled_code((a.code("y") - a.code("zp_y")) * 128, by.y);
+                         return values(std::clamp(scaled_code(d * d, by.square) + a.code("zp_out"), -128, 127));
+                     });
 }
 
 inline ExampleValues tflite_entry(const CallArguments& a) {
@@ -943,6 +957,8 @@ inline const ExampleFunctions& functions() {
         {"wide_softmax", {"s_in x", &wide_softmax}},
         {"hard_swish", {"s_in s_out x zp_in=0 zp_out=0", &hard_swish}},
         {"leaky_relu", {"s_in s_out alpha x zp_in=0 zp_out=0", &leaky_relu}},
+        {"squared_difference",
+         {"s_x s_y s_out x y zp_x=0 zp_y=0 zp_out=0", &squared_difference}},
         {"tflite_entry", {"f s_in s_out x zp_in=0 zp_out=0", &tflite_entry}},
         {"tflite_wide_entry", {"f s_in s_out i", &tflite_wide_entry}},
         {"mean_multiplier",

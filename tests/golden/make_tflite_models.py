@@ -140,6 +140,13 @@ class Model(Network):
         return self.add_operator(op, [x, y], z, op.capitalize() + "Options", 4 if x.dtype == "int16" else 2,
                                  fusedActivationFunction=FUSED[activation], **fields)
 
+    def squared_difference(self, x, y, scale=None, zero_point=None):
+        real = (x.real - y.real) ** 2
+        if scale is None:
+            scale, zero_point = self.qparams(real, one_sided=True)
+        z = self.value([], real, scale, zero_point)
+        return self.add_operator("SQUARED_DIFFERENCE", [x, y], z, "SquaredDifferenceOptions", 2)
+
     def extreme(self, op, x, y):
         """MAXIMUM or MINIMUM of codes of one scale."""
         real = {"MAXIMUM": np.maximum, "MINIMUM": np.minimum}[op](x.real, y.real)
@@ -438,6 +445,35 @@ def sums(n):
     e = n.two("MUL", d, a, "relu")
     f = n.two("ADD", e, n.mean(d, (1, 2)))
     n.two("SUB", n.mean(f, (1, 2)), f, "relu_n1_to_1")
+
+
+def squares(n):
+    """Scales that are equal, that are a power of two apart, and others; on either side the larger one."""
+    x = n.input((2, 5, 6, 4))
+    y = n.general_conv(x, 4, (1, 1))
+    n.squared_difference(x, n.reverse(x, (1,)))
+    n.squared_difference(x, y)
+    n.squared_difference(y, n.mean(x, (1, 2)))
+    n.squared_difference(n.constant(n.random.normal(0, 2, 4)), x)
+    n.squared_difference(n.quantize(x, x.scale * np.float32(0.25), 3), x, x.scale * x.scale * np.float32(77), 9)
+    n.squared_difference(x, n.quantize(y, x.scale * np.float32(0.003), -7), x.scale * np.float32(300), -100)
+
+
+def layer_norm(n):
+    """As a converter writes it: moments, and a root of the variance that is multiplied into one scale and one bias."""
+    x = n.input((2, 6, 16))
+    mean = n.mean(x, (2,))
+    if x.dtype == "int8":
+        square = n.squared_difference(x, mean)
+    else:
+        difference = n.two("SUB", x, mean)
+        square = n.two("MUL", difference, difference)
+    variance = n.two("ADD", n.mean(square, (2,)), n.constant(np.array(0.02)), "relu")
+    scale = np.float32(2.5 / (32767 if x.dtype == "int16" else 255))
+    root = n.table_of("RSQRT", variance, scale, 0 if x.dtype == "int16" else -128)
+    root = n.two("MUL", root, n.constant(n.random.normal(1, 0.2, 16)))
+    shift = n.two("SUB", n.constant(n.random.normal(0, 0.3, 16)), n.two("MUL", mean, root))
+    n.two("ADD", n.two("MUL", x, root), shift)
 
 
 def constants(n):
@@ -935,7 +971,8 @@ def float_pieces(n):
     m = n.op("MEAN", [x, n.ints((1, 2))], (2, 1, 1, 4), "ReducerOptions", keepDims=True)
     b = n.op("BROADCAST_TO", [m, n.ints((2, 3, 2, 4))], (2, 3, 2, 4), "BroadcastToOptions", version=2)
     r = n.op("REVERSE_V2", [x, n.ints((2, 3))], (2, 4, 4, 4), "ReverseV2Options")
-    return x, [parts[1], *unequal, rows[2], p, g, d, b, r]
+    s = n.op("SQUARED_DIFFERENCE", [x, m], (2, 4, 4, 4), "SquaredDifferenceOptions")
+    return x, [parts[1], *unequal, rows[2], p, g, d, b, r, s]
 
 
 def float_functions(n):
@@ -981,6 +1018,17 @@ def other_curve(n):
 
 def falling_leak(n):
     n.leaky_relu(n.input((1, 8)), -0.1)
+
+
+def wide_square(n):
+    x = n.input((1, 4, 2))
+    n.squared_difference(x, n.reverse(x, (1,)))
+
+
+def fine_square(n):
+    """LiteRT stops at a factor of 1 and more."""
+    x = n.input((1, 4, 2))
+    n.squared_difference(x, n.reverse(x, (1,)), x.scale * x.scale * np.float32(0.0002), -128)
 
 
 def hidden_bias_type(n):
@@ -1180,6 +1228,8 @@ def folded_batch(n):
 REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_centers"),
            ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"), ("int8", repeated_edge, "MIRROR_PAD.*SYMMETRIC"),
            ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
+           ("int16", wide_square, "SQUARED_DIFFERENCE.*other codes than int8"),
+           ("int8", fine_square, "SQUARED_DIFFERENCE.*its scales"),
            ("int16", falling_leak, "LEAKY_RELU.*at least 0"), ("int16", wide_swish, "HARD_SWISH.*expected int8"),
            ("int16", wide_gelu, "GELU.*expected int8: its table"),
            ("int8", undecided_gelu, "GELU.*middle of two codes"),
@@ -1213,12 +1263,12 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int8", repeated_samples, "BROADCAST_TO.*repeated for each sample")]
 
 
-INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
-        gathered, blocks, extremes, pads,
+INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, squares, layer_norm, constants, pools, means, moves, slices,
+        pieces, gathered, blocks, extremes, pads,
         joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape, unet,
         mobilenet3, keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
-INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pieces,
-         gathered, extremes, pads,
+INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, layer_norm, constants, pools, means, moves, slices,
+         pieces, gathered, extremes, pads,
          joins, nearest, bilinear, curves, knots, wide_leaks, wide_tables, clamps, conversions, computed_shape, unet,
          constant_image, products, matrices, one_sample, sample_rows, attention, narrow_matrix]
 UINT8 = [unsigned_net, mixed_types]
@@ -1226,7 +1276,8 @@ BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
          ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks),
-         ("int8", extremes), ("int8", tables), ("int16", wide_tables), ("uint8", unsigned_net)]
+         ("int8", extremes), ("int8", tables), ("int16", wide_tables), ("uint8", unsigned_net),
+         ("int8", squares), ("int8", layer_norm), ("int16", layer_norm)]
 
 
 def empty_model(name, generator, dtype):

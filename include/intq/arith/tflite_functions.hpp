@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Functions of TFLite's kernels beside requantization: hard swish and leaky relu of int8 codes, the multiplier of a
-// mean, the cells of a resized image. Layer: arith (docs/arithmetic.md section 4).
+// Functions of TFLite's kernels beside requantization: hard swish and leaky relu of int8 codes, the multipliers of a
+// mean and of a squared difference, the cells of a resized image. Layer: arith (docs/arithmetic.md section 4).
 //
 // An import makes tables and multipliers of them once, so they are scalar.
 #ifndef INTQ_ARITH_TFLITE_FUNCTIONS_HPP
@@ -33,6 +33,11 @@ struct HardSwishParams {
     std::int32_t zero_point_in = 0, zero_point_out = 0;
     std::int32_t output = 0, reluish = 0;  // multipliers of 16 bits
     int output_shift = 0, reluish_shift = 0;
+};
+
+/// The factors of a squared difference: of both operands, and of the square.
+struct SquaredDifference {
+    QuantizedMultiplier x{}, y{}, square{};
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -149,6 +154,21 @@ constexpr Result<QuantizedMultiplier> make_mean_multiplier(float s_in, float s_o
     const auto made = quantize_multiplier(static_cast<double>(s_in) / static_cast<double>(s_out));
     if (!made) return made.status();
     return divide_multiplier(*made, count);
+}
+
+/// The multipliers of LiteRT's SQUARED_DIFFERENCE, in double, with T = 2·max(s_x, s_y):
+/// s_x/T and s_y/T of codes times 2^7, T²/(2^14·s_out) of the square.
+/// @return scale_out_of_range of scale_ratio: a factor of the square of 1 and more, which LiteRT does not take
+constexpr Result<SquaredDifference> make_squared_difference(float s_x, float s_y, float s_out) noexcept {
+    const double twice = 2.0 * static_cast<double>(s_x > s_y ? s_x : s_y);
+    const auto x = quantize_multiplier(static_cast<double>(s_x) / twice);
+    const auto y = quantize_multiplier(static_cast<double>(s_y) / twice);
+    const auto square = quantize_multiplier(twice * twice / (16384.0 * static_cast<double>(s_out)));
+    for (const auto* const made : {&x, &y, &square})
+        if (!*made) return made->status();
+    if (square->shift > 0)
+        return Status{StatusCode::scale_out_of_range, OpKind::mul, Field::scale_ratio, square->shift, 0};
+    return SquaredDifference{*x, *y, *square};
 }
 
 /// The cell of an axis that RESIZE_NEAREST_NEIGHBOR reads, in float32.

@@ -135,7 +135,7 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "sub", .modules = "FloatFunctional.sub", .functions = "sub", .methods = "sub", .onnx = "Sub Shrink",
      .tflite = "SUB"},
     {.name = "mul", .modules = "FloatFunctional.mul FloatFunctional.mul_scalar", .functions = "mul", .methods = "mul",
-     .onnx = "Mul", .onnx_on_codes = "QLinearMul", .tflite = "MUL"},
+     .onnx = "Mul", .onnx_on_codes = "QLinearMul", .tflite = "MUL SQUARED_DIFFERENCE"},
     {.name = "matmul", .modules = "FloatFunctional.matmul", .functions = "matmul", .methods = "matmul",
      .onnx = "MatMul", .tflite = "BATCH_MATMUL"},
     {.name = "maximum", .functions = "maximum", .methods = "maximum", .onnx = "Max",

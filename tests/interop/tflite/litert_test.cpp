@@ -254,6 +254,7 @@ TEST_CASE("TFLite models that LiteRT was asked about now give its bytes") {
                              "TANH int8",
                              "TANH int16",
                              "RELU_N1_TO_1 int8",
+                             "SQUARED_DIFFERENCE int8",
                              "DEQUANTIZE float32"}) {
         INFO(what);
         CHECK(count.operators.count(what) == 1);

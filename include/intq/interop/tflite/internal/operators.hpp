@@ -87,6 +87,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {97, "RESIZE_NEAREST_NEIGHBOR", fields::ResizeNearest::type, &operators::resize_nearest_neighbor,
      &float_model::resize_nearest_neighbor},
     {98, "LEAKY_RELU", fields::LeakyRelu::type, &operators::leaky_relu, &float_model::leaky_relu},
+    {99, "SQUARED_DIFFERENCE", -1, &operators::squared_difference, &float_model::squared_difference, false},
     {100, "MIRROR_PAD", fields::MirrorPad::type, &operators::mirror_pad, &float_model::mirror_pad},
     {101, "ABS", -1, &operators::absolute, &float_model::absolute, false},
     {102, "SPLIT_V", fields::SplitV::type, &operators::split_v, &float_model::split_v},

@@ -25,6 +25,7 @@ void mean(FloatImport& node);
 void add(FloatImport& node);
 void sub(FloatImport& node);
 void mul(FloatImport& node);
+void squared_difference(FloatImport& node);
 void batch_matmul(FloatImport& node);
 void maximum(FloatImport& node);
 void minimum(FloatImport& node);
@@ -194,18 +195,27 @@ INTQ_INLINE void mean(FloatImport& node) {
     node.set(node.permute(y, order));
 }
 
-INTQ_INLINE void two(FloatImport& node, const char* op_type, int activation_field) {
+/// Two operands that broadcast.
+INTQ_INLINE std::vector<std::string> operands_of(FloatImport& node) {
     const std::size_t rank = node.output().dims.size();
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}})
         if (!node.input(i).is_constant() && node.input(i).dims.size() != rank)
             throw Error("operands of different numbers of axes are not supported");
     const std::string x = node.value(0);
-    node.set(node.node(op_type, {x, node.value(1)}), node.activation(activation_field));
+    return {x, node.value(1)};
+}
+
+INTQ_INLINE void two(FloatImport& node, const char* op_type, int activation_field) {
+    node.set(node.node(op_type, operands_of(node)), node.activation(activation_field));
 }
 
 INTQ_INLINE void add(FloatImport& node) { two(node, "Add", fields::Add::activation); }
 INTQ_INLINE void sub(FloatImport& node) { two(node, "Sub", fields::Sub::activation); }
 INTQ_INLINE void mul(FloatImport& node) { two(node, "Mul", fields::Mul::activation); }
+INTQ_INLINE void squared_difference(FloatImport& node) {
+    const std::string difference = node.node("Sub", operands_of(node));
+    node.set(node.node("Mul", {difference, difference}));
+}
 
 /// A matrix of BATCH_MATMUL with the axes of the file, or with the last two of them exchanged.
 INTQ_INLINE std::string matrix(FloatImport& node, std::size_t i, bool exchanged) {

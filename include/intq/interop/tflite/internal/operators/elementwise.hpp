@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ADD, SUB and MUL, one operand of which may be a constant; RELU and its like. Layer: interop.
+// ADD, SUB, MUL and SQUARED_DIFFERENCE, one operand of which may be a constant; RELU and its like. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_ELEMENTWISE_HPP
 
@@ -14,6 +14,7 @@ namespace operators {
 void add(OperatorImport& node);
 void sub(OperatorImport& node);
 void mul(OperatorImport& node);
+void squared_difference(OperatorImport& node);
 void relu(OperatorImport& node);
 void relu6(OperatorImport& node);
 void relu_n1_to_1(OperatorImport& node);
@@ -26,6 +27,7 @@ void relu_n1_to_1(OperatorImport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_tflite_operators)
 
+#    include <algorithm>
 #    include <optional>
 #    include <string>
 
@@ -33,6 +35,7 @@ void relu_n1_to_1(OperatorImport& node);
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/make_requantize.hpp"
 #    include "intq/arith/requantize.hpp"
+#    include "intq/arith/tflite_functions.hpp"
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/shape.hpp"
@@ -102,6 +105,48 @@ INTQ_INLINE void mul(OperatorImport& node) {
     const auto multiplier = value_or_throw(arith::quantize_multiplier(static_cast<double>(real)), "its scales");
     node.set(quantization::add_mul(node.builder(), x, y, node.output_qparams(),
                                    node.codes(node.activation(fields::Mul::activation)), multiplier, node.layer()));
+}
+
+/// int8 codes less their zero point times 2^7 in 16 bits, scaled by the factor of a squared difference.
+/// @param unit  the scale of the result
+INTQ_INLINE std::int32_t widened(OperatorImport& node, std::int32_t x, const arith::QuantizedMultiplier& factor,
+                                 float unit, const std::string& part) {
+    constexpr int shift = 7;
+    const auto requantized = [&](std::int32_t from, float scale, const arith::QuantizedMultiplier& by,
+                                 const std::string& name) {
+        const OwnedQParams grid = OwnedQParams::per_tensor(scale, DType::int16);
+        return quantization::add_requantize(node.builder(), from, grid,
+                                            program::ProgramBuilder::output_codes(grid.view()), by,
+                                            node.layer(name.c_str()));
+    };
+    constexpr arith::QuantizedMultiplier half{1 << 30, 0};
+    if (factor == half) return requantized(x, unit, {half.multiplier, shift}, part);  // exact
+    const float fine = arith::fdiv(node.builder().at(x).qparams.scale(), 128.0f);
+    const std::int32_t wide = requantized(x, fine, {half.multiplier, shift + 1}, part + "_wide");
+    return requantized(wide, unit, factor, part);
+}
+
+/// The difference of int16 codes of one scale is exact, and so are the int8 codes of the clamped product.
+INTQ_INLINE void squared_difference(OperatorImport& node) {
+    const auto [x, y] = operands(node);
+    const OwnedQParams out = node.output_qparams();
+    if (node.builder().at(x).dtype != DType::int8 || node.builder().at(y).dtype != DType::int8 ||
+        out.dtype != DType::int8)
+        throw Error("it has other codes than int8: LiteRT has it for int8 alone");
+    const float s_x = node.builder().at(x).qparams.scale(), s_y = node.builder().at(y).qparams.scale();
+    const auto factors = value_or_throw(arith::make_squared_difference(s_x, s_y, out.scale()), "its scales");
+    const float unit = arith::fdiv((std::max)(s_x, s_y), 64.0f);
+    const std::int32_t difference =
+        quantization::add_sum(node.builder(), OpKind::sub, widened(node, x, factors.x, unit, "x"),
+                              widened(node, y, factors.y, unit, "y"), OwnedQParams::per_tensor(unit, DType::int16),
+                              Activation::none, node.layer("difference"));
+    OwnedQParams wide = OwnedQParams::per_tensor(out.scale(), DType::int16);
+    wide.zero_points = out.zero_points;
+    const arith::OutputCodes codes = node.codes(FusedActivation::none);
+    const std::int32_t square = quantization::add_mul(node.builder(), difference, difference, wide, codes,
+                                                      factors.square, node.layer("square"));
+    node.set(quantization::add_requantize(node.builder(), square, out, codes, arith::QuantizedMultiplier{1 << 30, 1},
+                                          node.layer()));
 }
 
 // An output of another scale is requantized by the quotient of the scales in float32, and clamped.
