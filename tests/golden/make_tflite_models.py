@@ -605,8 +605,7 @@ def extremes(n):
     z = n.extreme("MAXIMUM", n.bound(y, 7, (1,)), n.reverse(x, (1,)))
     n.extreme("MAXIMUM", y, z)
     n.extreme("MAXIMUM", *n.unpack(n.reshape(z, (2, 2, 30)), 1))
-    if x.dtype == "int8":
-        n.extreme("MINIMUM", x, n.reverse(x, (2,)))
+    n.extreme("MINIMUM", x, n.reverse(x, (2,)))
 
 
 def pieces(n):
@@ -1195,11 +1194,6 @@ def mixed_sum(n):
     n.two("ADD", x, y)
 
 
-def least_of_two(n):
-    x = n.input((1, 4, 2))
-    n.extreme("MINIMUM", x, n.reverse(x, (1,)))
-
-
 def unequal_bounds(n):
     x = n.input((1, 4, 2))
     y = Value(n.tensor((2,), x.dtype, x.scale, x.zero_point, [3, 4]), np.zeros(2), x.dtype, x.scale, x.zero_point)
@@ -1252,7 +1246,6 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", open_pieces, "SPLIT_V.*2 sizes are left open"), ("int8", split_samples, "SPLIT.*the samples"),
            ("int16", wide_blocks, "SPACE_TO_DEPTH.*LiteRT has it for 8 bits alone"),
            ("int8", odd_blocks, "DEPTH_TO_SPACE.*do not divide the 6 channels"),
-           ("int16", least_of_two, "MINIMUM.*activations of int16 is not supported"),
            ("int16", unequal_bounds, "MAXIMUM.*different elements"),
            ("int8", scaled_bound, "MAXIMUM.*one dtype, scale"),
            ("int8", other_size, "TRANSPOSE_CONV.*output of 7 cells is one of 4 cells"),

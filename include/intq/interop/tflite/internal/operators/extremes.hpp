@@ -31,6 +31,7 @@ void minimum(OperatorImport& node);
 
 #    include "intq/arith/requantize.hpp"
 #    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/interop/tflite/internal/operators/constant_operand.hpp"
 #    include "intq/io/describe.hpp"
@@ -39,6 +40,9 @@ void minimum(OperatorImport& node);
 #    include "intq/quantization/operators/extreme.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/pool.hpp"
+#    include "intq/quantization/operators/quantize_instructions.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
+#    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
@@ -75,6 +79,20 @@ INTQ_INLINE std::size_t constant_of(OperatorImport& node) {
     return node.is_constant(0) ? 0 : node.is_constant(1) ? 1 : 2;
 }
 
+/// Codes in the opposite order: -1 - q. For int16 codes a difference of codes of one scale, which is exact.
+INTQ_INLINE std::int32_t complement(OperatorImport& node, std::int32_t x, const char* part) {
+    const OwnedQParams grid = node.output_qparams();
+    if (grid.dtype == DType::int8) return quantization::add_complement(node.builder(), x, grid, node.layer(part));
+    if (grid.zero_points[0] != 0)
+        throw Error("a minimum of two activations of int16 needs a zero point of 0, given " +
+                    std::to_string(grid.zero_points[0]));
+    Tensor last = Tensor::zeros(program_shape({1, 1, 1, 1}), DType::int16);
+    last.flat<std::int16_t>()[0] = -1;
+    const std::string constant = std::string(part == nullptr ? "" : part) + "_constant";
+    const std::int32_t y = quantization::add_constant(node.builder(), last, grid, node.layer(constant.c_str()));
+    return quantization::add_sum(node.builder(), OpKind::sub, y, x, grid, Activation::none, node.layer(part));
+}
+
 /// Both tensors as rows of one image, of which a window of two rows takes the larger code, or the smaller one.
 INTQ_INLINE void compare(OperatorImport& node, bool is_maximum) {
     const Dims dims = node.dims();
@@ -90,11 +108,9 @@ INTQ_INLINE void compare(OperatorImport& node, bool is_maximum) {
         quantization::add_cat(node.builder(), rows, program_axis(1, 4), node.output_qparams(), node.layer("joined"));
     constexpr Window2d both{{2, 1}, {1, 1}, {}, {1, 1}};
     if (is_maximum) return node.set(quantization::add_max_pool(node.builder(), joined, both, node.layer()), dims);
-    if (node.output_qparams().dtype != DType::int8)
-        throw Error("a minimum of two activations of int16 is not supported; supported are int8 and uint8");
-    joined = quantization::add_complement(node.builder(), joined, node.output_qparams(), node.layer("complement"));
+    joined = complement(node, joined, "complement");
     const std::int32_t largest = quantization::add_max_pool(node.builder(), joined, both, node.layer("largest"));
-    node.set(quantization::add_complement(node.builder(), largest, node.output_qparams(), node.layer()), dims);
+    node.set(complement(node, largest, nullptr), dims);
 }
 
 INTQ_INLINE void extreme(OperatorImport& node, bool is_maximum) {
