@@ -99,13 +99,27 @@ class Model(Network):
                                  strideW=stride[1], dilationHFactor=dilation[0], dilationWFactor=dilation[1],
                                  fusedActivationFunction=FUSED[activation], **extra)
 
-    def transpose_conv(self, x, channels, kernel, stride, same=True, bias=True):
+    def computed_dims(self, x, rest):
+        """int32 numbers that the model computes: the samples of x, and others."""
+        numbers = [self.tensor(shape, "int32", None, 0) for shape in ((x.real.ndim,), (), (1 + len(rest),))]
+        self.operator(schema.BuiltinOperator.SHAPE, [x.index], [numbers[0]], schema.BuiltinOptions.ShapeOptions,
+                      make(schema.ShapeOptionsT, outType=schema.TensorType.INT32), 1)
+        self.operator(schema.BuiltinOperator.STRIDED_SLICE,
+                      [numbers[0], self.ints([0]), self.ints([1]), self.ints([1])], [numbers[1]],
+                      schema.BuiltinOptions.StridedSliceOptions, make(schema.StridedSliceOptionsT, shrinkAxisMask=1), 1)
+        self.operator(schema.BuiltinOperator.PACK, [numbers[1], *(self.ints(n) for n in rest)], [numbers[2]],
+                      schema.BuiltinOptions.PackOptions,
+                      make(schema.PackOptionsT, valuesCount=1 + len(rest), axis=0), 1)
+        return numbers[2]
+
+    def transpose_conv(self, x, channels, kernel, stride, same=True, bias=True, computed=False):
         n, h, w, c = x.real.shape
         codes, scales, bias_codes, _, _ = self.weights((channels, *kernel, c), 0, True, x, kernel[0] * kernel[1] * c)
         size = [(e * s if same else (e - 1) * s + k) for e, s, k in zip((h, w), stride, kernel)]
         y = self.value([x], self.random.normal(0.1, 1.0, (n, *size, channels)))
         weight, bias_tensor = self.parameters(codes, scales, bias_codes, x, 0)
-        inputs = [self.ints([n, *size, channels]), weight, x, *([bias_tensor] * bias)]
+        dims = self.computed_dims(x, (*size, channels)) if computed else self.ints([n, *size, channels])
+        inputs = [dims, weight, x, *([bias_tensor] * bias)]
         return self.add_operator("TRANSPOSE_CONV", inputs, y, "TransposeConvOptions", 4 if x.dtype == "int16" else 3,
                                  padding=schema.Padding.SAME if same else schema.Padding.VALID, strideH=stride[0],
                                  strideW=stride[1], **self.bias_type())
@@ -154,10 +168,31 @@ class Model(Network):
         return self.add_operator(op, [x, y], z, "MaximumMinimumOptions", 1)
 
     def bound(self, x, code, shape=()):
-        """A constant of the scale of x."""
-        codes = np.full(shape, code)
+        """A constant of the scale of x: one code, or codes."""
+        codes = np.broadcast_to(code, shape)
         return Value(self.tensor(shape, x.dtype, x.scale, x.zero_point, codes),
                      (codes - x.zero_point) * float(x.scale), x.dtype, x.scale, x.zero_point)
+
+    def select(self, mask, x, y, builtin="SELECT_V2"):
+        """Codes of one scale by a constant condition."""
+        mask = np.asarray(mask, bool)
+        z = self.same(x if x in self.values else y, np.where(mask, x.real, y.real))
+        condition = self.tensor(mask.shape, "bool", None, 0, mask)
+        return self.add_operator(builtin, [condition, x, y], z, "SelectV2Options" if builtin[-1] == "2" else
+                                 "SelectOptions", 1)
+
+    def ids(self, shape, rows):
+        """The model's input: rows of a table."""
+        v = Value(self.tensor(shape, "int32", None, 0), self.random.integers(0, rows, shape), "int32", 1, 0)
+        self.values.append(v)
+        return v
+
+    def rows_of(self, builtin, table, x):
+        """The rows of a constant by ids."""
+        y = self.output({}, [x], table.real[x.real], table.scale, table.zero_point)
+        if builtin == "GATHER":
+            return self.add_operator(builtin, [table, x], y, "GatherOptions", 2, axis=0)
+        return self.add_operator(builtin, [x, table], y, None, 1)
 
     def batch_matmul(self, x, y, adj_x=False, adj_y=False, scale=None, zero_point=None):
         """Either operand may be a constant."""
@@ -180,6 +215,10 @@ class Model(Network):
     def mean(self, x, axes, keep=True):
         y = self.value([x], x.real.mean(axis=tuple(axes), keepdims=keep))
         return self.add_operator("MEAN", [x, self.ints(axes)], y, "ReducerOptions", 2, keepDims=keep)
+
+    def sum(self, x, axes, keep=True, scale=None, zero_point=None):
+        y = self.value([x], x.real.sum(axis=tuple(axes), keepdims=keep), scale, zero_point)
+        return self.add_operator("SUM", [x, self.ints(axes)], y, "ReducerOptions", 2, keepDims=keep)
 
     # --- moves ------------------------------------------------------------------------------------------------------
 
@@ -355,11 +394,14 @@ class Model(Network):
                                       experimental_preserve_all_tensors=True)
         interpreter.allocate_tensors()
         x = self.values[0]
-        low, high = RANGE[x.dtype]
-        codes = np.clip(np.round(x.real / float(x.scale)) + x.zero_point, low, high).astype(NUMPY[x.dtype])
-        low, high = self.input_bounds or (low, high)
-        codes = np.clip(codes, low, high)
-        codes.flat[:4] = [low, high, x.zero_point, low]
+        if x.dtype == "int32":
+            codes = x.real.astype(np.int32)
+        else:
+            low, high = RANGE[x.dtype]
+            codes = np.clip(np.round(x.real / float(x.scale)) + x.zero_point, low, high).astype(NUMPY[x.dtype])
+            low, high = self.input_bounds or (low, high)
+            codes = np.clip(codes, low, high)
+            codes.flat[:4] = [low, high, x.zero_point, low]
         interpreter.set_tensor(x.index, self.to_file(codes))
         interpreter.invoke()
         tensors = {}
@@ -576,7 +618,21 @@ def means(n):
     n.mean(x, (3,))
     n.mean(x, (-1, 1, 2), keep=False)
     n.mean(n.reshape(x, (2, 30, 4)), (1,), keep=False)
+    n.mean(x, (1, 3))
+    n.mean(n.reshape(x, (2, 3, 2, 5, 4)), (1, 3), keep=False)
+    n.mean(n.reshape(x, (2, 3, 2, 5, 4)), (4, 2))
     n.mean(x, (1, 2), keep=False)
+
+
+def totals(n):
+    """Sums to grids of their own, and to that of the input, where they saturate."""
+    x = n.input((2, 6, 5, 4))
+    n.sum(n.general_conv(x, 3, (1, 1)), (1, 2))
+    n.sum(x, (3,), keep=False)
+    n.sum(x, (2,), True, x.scale, x.zero_point)
+    n.sum(x, (-1, 1))
+    n.sum(n.reshape(x, (2, 3, 2, 5, 4)), (1, 3), keep=False)
+    n.sum(n.reshape(x, (2, 30, 4)), (1,), False, x.scale * np.float32(7.3), 0 if x.dtype == "int16" else 30)
 
 
 def moves(n):
@@ -606,6 +662,42 @@ def extremes(n):
     n.extreme("MAXIMUM", y, z)
     n.extreme("MAXIMUM", *n.unpack(n.reshape(z, (2, 2, 30)), 1))
     n.extreme("MINIMUM", x, n.reverse(x, (2,)))
+
+
+def selected(n):
+    x = n.input((2, 4, 5, 6))
+    y, low = n.reverse(x, (1,)), RANGE[x.dtype][0]
+    mask = lambda *shape: n.random.random(shape) < 0.5
+    n.select(mask(1, 1, 5, 6), x, y)
+    n.select(mask(4, 5, 1), y, n.bound(x, low))
+    n.select(mask(5, 6), n.bound(x, x.zero_point, (1,)), x)
+    n.select(mask(6), n.bound(x, n.random.integers(low, -low, (4, 1, 1)), (4, 1, 1)), y)
+    n.select(mask(1, 4, 5, 6), x, n.bound(x, n.random.integers(low, -low, 6), (6,)))
+    n.select(np.array(True), y, x)
+    n.select(mask(4, 1, 1), n.slice(x, (0, 0, 2, 0), (2, 4, 1, 6)), y)
+
+
+def selected_sample(n):
+    """One sample, and the older SELECT."""
+    x = n.input((1, 6, 7))
+    y = n.reverse(x, (2,))
+    n.select(n.random.random((1, 6, 7)) < 0.5, x, y, "SELECT")
+    n.select(np.array(False), x, y, "SELECT")
+    x = n.reshape(x, (6, 7))
+    causal = np.tri(6, 7) > 0
+    n.select(causal, x, n.bound(x, RANGE[x.dtype][0], (6, 7)), "SELECT")
+    n.select(causal, x, n.bound(x, RANGE[x.dtype][0]))
+
+
+def embeddings(n):
+    """Ids of two samples, and positions that are added."""
+    x = n.rows_of("GATHER", n.constant(n.random.normal(0, 1, (13, 8))), n.ids((2, 5), 13))
+    x = n.two("ADD", x, n.constant(n.random.normal(0, 1, (1, 5, 8))))
+    n.fully(x, 6, keep=True)
+
+
+def lookups(n):
+    n.fully(n.rows_of("EMBEDDING_LOOKUP", n.constant(n.random.normal(0, 1, (20, 6))), n.ids((7,), 20)), 5, keep=True)
 
 
 def pieces(n):
@@ -803,17 +895,15 @@ def conversions(n):
 def computed_shape(n):
     """A reshape as converters write it where the number of samples is not fixed."""
     x = n.general_conv(n.input((2, 4, 3, 2)), 3, (1, 1))
-    numbers = [n.tensor(shape, "int32", None, 0) for shape in ((4,), (), (2,))]
-    n.operator(schema.BuiltinOperator.SHAPE, [x.index], [numbers[0]], schema.BuiltinOptions.ShapeOptions,
-               make(schema.ShapeOptionsT, outType=schema.TensorType.INT32), 1)
-    n.operator(schema.BuiltinOperator.STRIDED_SLICE, [numbers[0], n.ints([0]), n.ints([1]), n.ints([1])], [numbers[1]],
-               schema.BuiltinOptions.StridedSliceOptions, make(schema.StridedSliceOptionsT, shrinkAxisMask=1), 1)
-    rest = n.tensor((), "int32", None, 0, np.array(36, np.int32))
-    n.operator(schema.BuiltinOperator.PACK, [numbers[1], rest], [numbers[2]], schema.BuiltinOptions.PackOptions,
-               make(schema.PackOptionsT, valuesCount=2, axis=0), 1)
     y = n.same(x, x.real.reshape(2, 36))
-    n.add_operator("RESHAPE", [x, numbers[2]], y, "ReshapeOptions", 1)
+    n.add_operator("RESHAPE", [x, n.computed_dims(x, (36,))], y, "ReshapeOptions", 1)
     n.fully(y, 5)
+
+
+def computed_size(n):
+    """The same for the size of a transposed convolution, and a constant size."""
+    x = n.input((2, 4, 5, 3))
+    n.transpose_conv(n.transpose_conv(x, 4, (3, 3), (2, 2), computed=True), 2, (2, 2), (2, 1), same=False)
 
 
 def unet(n):
@@ -903,7 +993,8 @@ def float_net(n):
              filterWidth=2)
     a = n.op("FULLY_CONNECTED", [z, n.random_of(5, 72), n.random_of(5)], (2, 5), "FullyConnectedOptions")
     b = n.op("MEAN", [y, n.ints((1, 2))], (2, 12), "ReducerOptions")
-    return x, [n.op("SOFTMAX", [a], (2, 5), "SoftmaxOptions", beta=1.0), b, y]
+    c = n.op("SUM", [y, n.ints((1, 3))], (2, 4), "ReducerOptions")
+    return x, [n.op("SOFTMAX", [a], (2, 5), "SoftmaxOptions", beta=1.0), b, y, c]
 
 
 def float_decoder(n):
@@ -1030,6 +1121,10 @@ def fine_square(n):
     n.squared_difference(x, n.reverse(x, (1,)), x.scale * x.scale * np.float32(0.0002), -128)
 
 
+def bytewise_sum(n):
+    n.sum(n.input((1, 7, 5)), (1,))
+
+
 def hidden_bias_type(n):
     x = n.input((1, 6))
     codes, scales, bias_codes, _, _ = n.weights((4, 6), 0, True, x, 6)
@@ -1100,10 +1195,6 @@ def products_of_two_types(n):
     x = n.input((1, 4, 6))
     y = n.quantize(x, x.scale * np.float32(256), 0, "int8")
     n.batch_matmul(x, y, adj_y=True)
-
-
-def scattered_mean(n):
-    n.mean(n.input((1, 4, 5, 3)), (1, 3))
 
 
 def mean_of_samples(n):
@@ -1222,6 +1313,7 @@ def folded_batch(n):
 REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_centers"),
            ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"), ("int8", repeated_edge, "MIRROR_PAD.*SYMMETRIC"),
            ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
+           ("int16", bytewise_sum, "SUM.*bytes of int16 codes as uint8"),
            ("int16", wide_square, "SQUARED_DIFFERENCE.*other codes than int8"),
            ("int8", fine_square, "SQUARED_DIFFERENCE.*its scales"),
            ("int16", falling_leak, "LEAKY_RELU.*at least 0"), ("int16", wide_swish, "HARD_SWISH.*expected int8"),
@@ -1235,7 +1327,7 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_samples, "ADD.*the same for each sample"),
            ("int8", product_of_samples, "BATCH_MATMUL.*\"t4\".*does not keep axis 0, the samples"),
            ("int16", products_of_two_types, "BATCH_MATMUL.*int16 and int8, expected one type"),
-           ("int8", scattered_mean, "MEAN.*side by side"), ("int8", mean_of_samples, "MEAN.*samples"),
+           ("int8", mean_of_samples, "MEAN.*samples"),
            ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
            ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "\\(DIV .*not supported"),
            ("int8", fused_tanh, "CONV_2D.*fused activation TANH"), ("int8", float_inside, "LOGISTIC.*real numbers"),
@@ -1256,21 +1348,24 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int8", repeated_samples, "BROADCAST_TO.*repeated for each sample")]
 
 
-INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, squares, layer_norm, constants, pools, means, moves, slices,
-        pieces, gathered, blocks, extremes, pads,
-        joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape, unet,
+INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, squares, layer_norm, constants, pools, means,
+        moves, slices, pieces, gathered, blocks, extremes, selected, selected_sample, embeddings, lookups,
+        pads, joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape,
+        computed_size, unet,
         mobilenet3, keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
-INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, layer_norm, constants, pools, means, moves, slices,
-         pieces, gathered, extremes, pads,
-         joins, nearest, bilinear, curves, knots, wide_leaks, wide_tables, clamps, conversions, computed_shape, unet,
+INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, layer_norm, constants, pools, means,
+         moves, slices, pieces, gathered, extremes, selected, selected_sample, embeddings,
+         lookups, pads, joins, nearest, bilinear, curves, knots, wide_leaks, wide_tables, clamps, conversions,
+         computed_shape, computed_size, unet,
          constant_image, products, matrices, one_sample, sample_rows, attention, narrow_matrix]
-UINT8 = [unsigned_net, mixed_types]
+UINT8 = [unsigned_net, mixed_types, totals]
 BOUNDED = [long_rows, long_windows]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
          ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks),
          ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks),
          ("int8", extremes), ("int8", tables), ("int16", wide_tables), ("uint8", unsigned_net),
-         ("int8", squares), ("int8", layer_norm), ("int16", layer_norm)]
+         ("int8", squares), ("int8", layer_norm), ("int16", layer_norm), ("uint8", totals),
+         ("int8", selected), ("int16", selected), ("int8", selected_sample), ("int8", embeddings), ("int16", lookups)]
 
 
 def empty_model(name, generator, dtype):

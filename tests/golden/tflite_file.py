@@ -8,7 +8,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 NUMPY = {"int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "float32": np.float32,
-         "uint8": np.uint8}
+         "uint8": np.uint8, "bool": np.bool_}
 TENSOR = {dtype: getattr(schema.TensorType, dtype.upper()) for dtype in NUMPY}
 FUSED = {"none": schema.ActivationFunctionType.NONE, "relu": schema.ActivationFunctionType.RELU,
          "relu6": schema.ActivationFunctionType.RELU6, "relu_n1_to_1": schema.ActivationFunctionType.RELU_N1_TO_1}

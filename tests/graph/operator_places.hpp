@@ -145,12 +145,17 @@ inline constexpr OtherName kernel_families[] = {
 };
 inline std::string family_of(const OperatorRow& row) { return other_name(kernel_families, instruction_of(row)); }
 
+/// Whether its words in TFLite copy codes: SELECT those of an operand, EMBEDDING_LOOKUP those of a table.
+inline bool copies_codes(const OperatorRow& row) { return row.name == "masked_fill" || row.name == "embedding"; }
+
 /// Whether an engine holds integers for it in TFLite: it computes new codes there, without weights.
 inline bool has_given_parameters(const OperatorRow& row) {
-    return has_instruction(row) && !has_weights(row) && !row.tflite.empty() && !graph::may_keep_grid(row.numbers);
+    return has_instruction(row) && !has_weights(row) && !row.tflite.empty() && !graph::may_keep_grid(row.numbers) &&
+           !copies_codes(row);
 }
 inline constexpr OtherName given_parameters[] = {
     {"cat", "requantize"},   // of each input
+    {"sum", "mean"},         // with a multiplier that nothing divides
     {"avg_pool2d", "mean"},  // AVERAGE_POOL_2D keeps the grid of its input, so it has no integers
 };
 

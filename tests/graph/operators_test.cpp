@@ -132,7 +132,11 @@ void check_tflite(Report& report, const OperatorRow& row) {
                          [&](const auto& other) { return other.name == word; });
         const bool is_known = one != std::end(interop::tflite::tflite_operators);
         report.expect(is_known, place, named + ", which has no row");
-        const bool is_of_codes_alone = is_stub(row) || word == "STRIDED_SLICE" || word == "PADV2";
+        constexpr std::string_view of_codes_alone[] = {"STRIDED_SLICE", "PADV2", "SELECT", "SELECT_V2",
+                                                       "EMBEDDING_LOOKUP"};
+        const bool is_of_codes_alone =
+            is_stub(row) || std::find(std::begin(of_codes_alone), std::end(of_codes_alone), word) !=
+                                std::end(of_codes_alone);
         report.expect(is_of_codes_alone || !is_known || one->import_float != nullptr, place,
                       named + ", whose row has no function of real numbers");
     });

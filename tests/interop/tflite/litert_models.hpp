@@ -51,7 +51,9 @@ inline interop::tflite::ImportOptions options_of(const nlohmann::json& answer, c
 /// A tensor with the bytes of a file, NHWC.
 inline Tensor input_of_bytes(const interop::tflite::ProgramEnd& end, const ByteList& bytes) {
     const Shape shape = interop::tflite::program_shape(end.dims);
-    Tensor x = Tensor::empty(shape, end.qparams.dtype, shape.rank > 2 ? Layout::channels_last : Layout::row_major);
+    Tensor x = Tensor::empty(end.is_ids && shape.rank == 1 ? Shape(1, shape[0]) : shape,
+                             end.is_ids ? DType::int32 : end.qparams.dtype,
+                             shape.rank > 2 ? Layout::channels_last : Layout::row_major);
     if (bytes.size() != static_cast<std::size_t>(x.bytes())) throw std::runtime_error("an input has other bytes");
     std::memcpy(x.data(), bytes.data(), bytes.size());
     return x;

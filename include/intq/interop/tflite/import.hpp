@@ -29,6 +29,7 @@ struct ProgramEnd {
     OwnedQParams qparams{};     // of codes
     bool is_real = false;       // the model has float32 here: an input is quantized by quantize_input()
     bool is_uint8 = false;      // the model has uint8 codes here, which are those of the program plus 128
+    bool is_ids = false;        // int32 ids of rows of a table: of the samples (N, T), in the order of the file
 };
 
 struct ImportedProgram {
@@ -177,7 +178,7 @@ private:
         if (first.dims.empty() || first.dims[0] < 1)
             throw Error("the input " + in_quotes(first.name) + " has the shape " + describe_dims(first.dims) +
                         ", expected one whose first axis is the samples");
-        return first.dims[0];
+        return first.dtype == DType::int32 && first.dims.size() == 1 ? 1 : first.dims[0];
     }
 
     /// Checks the sizes of tensors that inputs and operators write: the file holds their shapes, but not their data.
@@ -235,6 +236,7 @@ private:
         if (std::find(model_.inputs.begin(), model_.inputs.end(), index) !=
             model_.inputs.begin() + static_cast<std::ptrdiff_t>(result_.inputs.size()))
             throw Error("the model has the input " + in_quotes(given.name) + " twice");
+        if (given.dtype == DType::int32) return add_ids(index);
         const bool is_real = given.dtype == DType::float32;
         std::int32_t written = index;
         if (is_real) {
@@ -259,6 +261,20 @@ private:
         state_.state_bounds(given.name, state_.tensors[static_cast<std::size_t>(written)]);
         if (is_real) state_.state_bounds(codes.name, state_.tensors[static_cast<std::size_t>(written)]);
         result_.inputs.push_back({std::string(given.name), given.dims, qparams, is_real, given.offset != 0});
+    }
+
+    /// Ids of one axis are those of one sample.
+    void add_ids(std::int32_t index) {
+        const FileTensor& given = tensor(index);
+        const index_t samples = state_.batch;
+        if (given.size() % samples != 0 || (samples > 1 && given.dims[0] != samples))
+            throw Error("the input " + in_quotes(given.name) + " of shape " + describe_dims(given.dims) +
+                        " does not keep axis 0, the " + std::to_string(samples) + " samples, as a program does");
+        Shape per_sample;
+        per_sample.rank = 1;
+        per_sample[0] = given.size() / samples;
+        state_.tensors[static_cast<std::size_t>(index)] = state_.builder.id_input(per_sample, std::string(given.name));
+        result_.inputs.push_back({.name = std::string(given.name), .dims = given.dims, .is_ids = true});
     }
 
     void add_operator(const FileOperator& op) {
@@ -343,6 +359,7 @@ INTQ_INLINE ImportedProgram import_file(const std::filesystem::path& path, const
 INTQ_INLINE Tensor quantize_input(const Tensor& x, const ProgramEnd& input) {
     if (!x.defined() || x.dtype() != DType::float32)
         throw Error(input.name, "quantize_input() takes float32, given " + std::string(name_of(x.dtype())));
+    if (input.is_ids) throw Error(input.name, "it takes int32 ids, which quantize_input() does not make");
     Shape expected;  // in logical order
     for (const index_t extent : input.dims) expected.extents[static_cast<std::size_t>(expected.rank++)] = extent;
     if (expected.rank > 2)

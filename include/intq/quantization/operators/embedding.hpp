@@ -20,6 +20,10 @@ inline namespace INTQ_HOSTED_ABI {
 std::int32_t add_embedding(program::ProgramBuilder& builder, std::int32_t ids, const Tensor& weight,
                            const OwnedQParams& output, const program::LayerName& layer);
 
+/// The same of codes on the grid of the output.
+std::int32_t add_embedding_of_codes(program::ProgramBuilder& builder, std::int32_t ids, const Tensor& codes,
+                                    const OwnedQParams& output, const program::LayerName& layer);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
@@ -45,18 +49,23 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE std::int32_t add_embedding(program::ProgramBuilder& builder, std::int32_t ids, const Tensor& weight,
                                        const OwnedQParams& output, const program::LayerName& layer) {
+    return add_embedding_of_codes(builder, ids, quantize(weight.contiguous(), output, builder.target().quantize),
+                                  output, layer);
+}
+
+INTQ_INLINE std::int32_t add_embedding_of_codes(program::ProgramBuilder& builder, std::int32_t ids, const Tensor& codes,
+                                                const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor x = builder.at(ids);
     if (x.dtype != DType::int32 || x.shape.rank != 2)
         throw Error(layer.name, std::string("an embedding reads int32 ids (N, T), given ") + name_of(x.dtype) + " " +
                                     to_string(x.shape));
     builder.check_use({OpKind::embedding, DType::int32, DType::none, output.dtype}, layer);
-    builder.state_ids(ids, weight.extent(0));
-    const Tensor codes = quantize(weight.contiguous(), output, builder.target().quantize);
+    builder.state_ids(ids, codes.extent(0));
     const Workspace kept = builder.new_buffer(codes.bytes());
     std::memcpy(kept.data, codes.data(), static_cast<std::size_t>(codes.bytes()));
     const auto* const params =
-        builder.keep_params(kernels::EmbeddingParams{kept.data, weight.extent(0), weight.extent(1), output.dtype});
-    const std::int32_t y = builder.tensor(output.dtype, Shape(x.shape[0], x.shape[1], weight.extent(1)),
+        builder.keep_params(kernels::EmbeddingParams{kept.data, codes.extent(0), codes.extent(1), output.dtype});
+    const std::int32_t y = builder.tensor(output.dtype, Shape(x.shape[0], x.shape[1], codes.extent(1)),
                                           builder.keep(output), layer, Layout::row_major);
     return builder.push(OpKind::embedding, {ids}, y, params, layer);
 }

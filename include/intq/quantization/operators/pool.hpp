@@ -37,6 +37,11 @@ std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, cons
 std::int32_t add_mean(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
                       const OwnedQParams& output, const program::LayerName& layer);
 
+/// The sum of a window without padding: arith::make_sum().
+std::int32_t add_window_sum(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                            const OwnedQParams& output, const arith::OutputCodes& codes,
+                            const program::LayerName& layer);
+
 class MaxPoolStep : public FloatBackedStep {
 public:
     MaxPoolStep(FloatCall call, const Window2d& window);
@@ -169,6 +174,18 @@ INTQ_INLINE std::int32_t add_mean(program::ProgramBuilder& builder, std::int32_t
                          program::ProgramBuilder::output_codes(out), window.kernel.height * window.kernel.width),
         out, layer);
     return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
+}
+
+INTQ_INLINE std::int32_t add_window_sum(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                                        const OwnedQParams& output, const arith::OutputCodes& codes,
+                                        const program::LayerName& layer) {
+    detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
+    const QParams out = builder.keep(output);
+    const auto sum = program::made_or_throw(
+        arith::make_sum(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output), codes,
+                        window.kernel.height * window.kernel.width),
+        out, layer);
+    return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, sum}, output.dtype, out, layer);
 }
 
 INTQ_INLINE MaxPoolStep::MaxPoolStep(FloatCall call, const Window2d& window)

@@ -14,6 +14,7 @@
 #include "intq/interop/tflite/internal/operators/blocks.hpp"
 #include "intq/interop/tflite/internal/operators/conv.hpp"
 #include "intq/interop/tflite/internal/operators/elementwise.hpp"
+#include "intq/interop/tflite/internal/operators/embedding.hpp"
 #include "intq/interop/tflite/internal/operators/extremes.hpp"
 #include "intq/interop/tflite/internal/operators/functions.hpp"
 #include "intq/interop/tflite/internal/operators/matmul.hpp"
@@ -22,6 +23,7 @@
 #include "intq/interop/tflite/internal/operators/pool.hpp"
 #include "intq/interop/tflite/internal/operators/quantize.hpp"
 #include "intq/interop/tflite/internal/operators/resize.hpp"
+#include "intq/interop/tflite/internal/operators/select.hpp"
 #include "intq/interop/tflite/internal/operators/softmax.hpp"
 #include "intq/interop/tflite/internal/operators/unary.hpp"
 #include "intq/interop/tflite/internal/read/fields.hpp"
@@ -50,6 +52,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
      &float_model::depthwise_conv_2d},
     {5, "DEPTH_TO_SPACE", fields::DepthToSpace::type, &operators::depth_to_space, &float_model::depth_to_space},
     {6, "DEQUANTIZE", -1, &operators::dequantize, nullptr},
+    {7, "EMBEDDING_LOOKUP", -1, &operators::embedding_lookup, nullptr},
     {9, "FULLY_CONNECTED", fields::FullyConnected::type, &operators::fully_connected, &float_model::fully_connected},
     {14, "LOGISTIC", -1, &operators::logistic, &float_model::logistic},
     {17, "MAX_POOL_2D", fields::Pool2D::type, &operators::max_pool_2d, &float_model::max_pool_2d},
@@ -76,10 +79,12 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {57, "MINIMUM", fields::MaximumMinimum::type, &operators::minimum, &float_model::minimum},
     {59, "NEG", -1, &operators::neg, &float_model::neg, false},
     {60, "PADV2", -1, &operators::pad, nullptr},
+    {64, "SELECT", -1, &operators::select, nullptr},
     {65, "SLICE", -1, &operators::slice, &float_model::slice},
     {67, "TRANSPOSE_CONV", fields::TransposeConv::type, &operators::transpose_conv, &float_model::transpose_conv},
     {70, "EXPAND_DIMS", -1, &operators::reshape, &float_model::reshape},
     {73, "LOG", -1, &operators::log, &float_model::log, false},
+    {74, "SUM", fields::Reducer::type, &operators::sum_of_axes, &float_model::sum_of_axes},
     {75, "SQRT", -1, &operators::sqrt, &float_model::sqrt, false},
     {76, "RSQRT", -1, &operators::rsqrt, &float_model::rsqrt, false},
     {83, "PACK", fields::Pack::type, &operators::pack, &float_model::pack},
@@ -94,6 +99,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {105, "REVERSE_V2", -1, &operators::reverse, &float_model::reverse},
     {114, "QUANTIZE", -1, &operators::quantize, nullptr},
     {117, "HARD_SWISH", -1, &operators::hard_swish, &float_model::hard_swish},
+    {123, "SELECT_V2", -1, &operators::select_v2, nullptr},
     {126, "BATCH_MATMUL", fields::BatchMatMul::type, &operators::batch_matmul, &float_model::batch_matmul, false},
     {130, "BROADCAST_TO", -1, &operators::broadcast_to, &float_model::broadcast_to},
     {150, "GELU", fields::Gelu::type, &operators::gelu, &float_model::gelu},

@@ -34,19 +34,6 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Sums of lines: arith::make_sum().
-INTQ_INLINE std::int32_t add_sum_of_lines(program::ProgramBuilder& builder, std::int32_t x, index_t cells,
-                                          const OwnedQParams& output, const arith::OutputCodes& codes,
-                                          const program::LayerName& layer) {
-    const Window2d window{.kernel = {1, cells}, .stride = {1, cells}};
-    detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
-    const QParams out = builder.keep(output);
-    const auto sum = program::made_or_throw(
-        arith::make_sum(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output), codes, cells),
-        out, layer);
-    return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, sum}, output.dtype, out, layer);
-}
-
 /// The mean or the sum along any axes but the samples'. The axes that stay are the channels of lines, along which the
 /// others are averaged: rows of features, averaged over the rows, already lie so.
 class LinesMeanStep : public FloatBackedStep {
@@ -64,10 +51,10 @@ public:
         const std::int32_t moved = l.write_view(*lines, OpKind::permute, {layer.name + ".lines", layer.type});
         const OwnedQParams& grid = l.qparams(node);
         const arith::OutputCodes codes = l.output_codes(node);
-        const std::int32_t y = is_sum_
-                                   ? add_sum_of_lines(l.builder(), moved, cells_, grid, codes, layer)
-                                   : add_avg_pool(l.builder(), moved, {.kernel = {1, cells_}, .stride = {1, cells_}},
-                                                  PoolDivisor::kernel_cells, grid, codes, layer);
+        const Window2d window{.kernel = {1, cells_}, .stride = {1, cells_}};
+        const std::int32_t y = is_sum_ ? add_window_sum(l.builder(), moved, window, grid, codes, layer)
+                                       : add_avg_pool(l.builder(), moved, window, PoolDivisor::kernel_cells, grid,
+                                                      codes, layer);
         Shape shape = l.quantized().output(node).shape;
         shape[0] = samples;
         l.set_view(node, OpKind::reshape, MovedView(y, l.builder().at(y).shape).reshaped(shape).value());

@@ -22,6 +22,7 @@ void fully_connected(FloatImport& node);
 void average_pool_2d(FloatImport& node);
 void max_pool_2d(FloatImport& node);
 void mean(FloatImport& node);
+void sum_of_axes(FloatImport& node);
 void add(FloatImport& node);
 void sub(FloatImport& node);
 void mul(FloatImport& node);
@@ -170,8 +171,8 @@ INTQ_INLINE void pool(FloatImport& node, const char* op_type) {
 INTQ_INLINE void average_pool_2d(FloatImport& node) { pool(node, "AveragePool"); }
 INTQ_INLINE void max_pool_2d(FloatImport& node) { pool(node, "MaxPool"); }
 
-// The remaining axes are moved into the library's order behind the mean, unless they are in it already.
-INTQ_INLINE void mean(FloatImport& node) {
+// The remaining axes are moved into the library's order behind the reduction, unless they are in it already.
+INTQ_INLINE void reduce(FloatImport& node, const char* op_type) {
     const std::size_t rank = node.input().dims.size();
     Integers axes;
     std::vector<bool> gone(rank, false);
@@ -182,7 +183,7 @@ INTQ_INLINE void mean(FloatImport& node) {
     }
     const bool keeps = node.options().flag(fields::Reducer::keeps_dims);
     std::string y =
-        node.node("ReduceMean", {node.value(), node.whole("axes", axes)}, {{"keepdims", std::int64_t{keeps ? 1 : 0}}});
+        node.node(op_type, {node.value(), node.whole("axes", axes)}, {{"keepdims", std::int64_t{keeps ? 1 : 0}}});
     if (keeps) return node.set(y);
     // The remaining axes, in the order of the result; and where the library wants them.
     Integers stays;
@@ -194,6 +195,9 @@ INTQ_INLINE void mean(FloatImport& node) {
         order.push_back(std::find(stays.begin(), stays.end(), sorted[static_cast<std::size_t>(axis)]) - stays.begin());
     node.set(node.permute(y, order));
 }
+
+INTQ_INLINE void mean(FloatImport& node) { reduce(node, "ReduceMean"); }
+INTQ_INLINE void sum_of_axes(FloatImport& node) { reduce(node, "ReduceSum"); }
 
 /// Two operands that broadcast.
 INTQ_INLINE std::vector<std::string> operands_of(FloatImport& node) {

@@ -206,7 +206,8 @@ INTQ_INLINE void transpose_conv(OperatorImport& node) {
     node.require_inputs(3, 4);
     require_images(node, 2, 1);
     const Dims w = node.input(1).dims, in = node.dims(2), out = node.output_dims();  // OHWI
-    const auto size = node.integers(0);
+    // A size that the model computes is a shape, which is that of the output in the file.
+    const auto size = node.is_constant(0) ? node.integers(0) : std::vector<std::int64_t>(out.begin(), out.end());
     if (size.size() != 4 || out.size() != 4 || !std::equal(size.begin(), size.end(), out.begin()))
         throw Error("its output has the shape " + describe_dims(out) + ", and its size is another one");
     if (w[3] != in[3] || w[0] != out[3])

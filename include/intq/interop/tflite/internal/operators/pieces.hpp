@@ -34,6 +34,7 @@ void gather(OperatorImport& node);
 
 #    include "intq/core/op_kind.hpp"
 #    include "intq/interop/tflite/internal/nodes/pieces.hpp"
+#    include "intq/interop/tflite/internal/operators/embedding.hpp"
 #    include "intq/interop/tflite/internal/operators/moved.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/io/describe.hpp"
@@ -143,11 +144,13 @@ INTQ_INLINE void pack(OperatorImport& node) {
              out);
 }
 
-/// Equally spaced indices are one slice; a few ranges of them are joined.
+/// Equally spaced indices are one slice; a few ranges of them are joined. Ids that are an input choose rows of a table.
 INTQ_INLINE void gather(OperatorImport& node) {
     node.require_inputs(2, 2);
     node.require_same_qparams(node.input(), node.output());
     if (node.option(fields::Gather::batch_axes, 0) != 0) throw Error("batch_dims other than 0 are not supported");
+    if (node.is_constant(0) && !node.is_constant(1) && node.option(fields::Gather::axis, 0) == 0)
+        return look_up_rows(node, 0, 1);
     const AroundAxis around = around_axis(node, 0, node.option(fields::Gather::axis, 0));
     const auto ranges = ranges_of_indices(around.extent(), node.integers(1));
     Dims out = node.input().dims;

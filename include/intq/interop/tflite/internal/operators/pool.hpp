@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// AVERAGE_POOL_2D, MAX_POOL_2D and MEAN. Layer: interop.
+// AVERAGE_POOL_2D, MAX_POOL_2D, MEAN and SUM. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_POOL_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_POOL_HPP
 
@@ -14,6 +14,7 @@ namespace operators {
 void average_pool_2d(OperatorImport& node);
 void max_pool_2d(OperatorImport& node);
 void mean(OperatorImport& node);
+void sum_of_axes(OperatorImport& node);
 
 }  // namespace operators
 
@@ -24,15 +25,21 @@ void mean(OperatorImport& node);
 #if INTQ_DEFINES(interop_tflite_operators)
 
 #    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
 #    include <optional>
 #    include <set>
 #    include <string>
 #    include <utility>
+#    include <vector>
 
+#    include "intq/arith/litert.hpp"
 #    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/core/shape.hpp"
 #    include "intq/interop/tflite/internal/nodes/window.hpp"
+#    include "intq/interop/tflite/internal/operators/moved.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -74,39 +81,79 @@ INTQ_INLINE void pool_2d(OperatorImport& node, bool is_max) {
 INTQ_INLINE void average_pool_2d(OperatorImport& node) { pool_2d(node, false); }
 INTQ_INLINE void max_pool_2d(OperatorImport& node) { pool_2d(node, true); }
 
-/// The first and the number of the axes, which must be adjacent and behind the samples' axis.
-INTQ_INLINE std::pair<std::size_t, std::size_t> mean_axes(const OperatorImport& node) {
+/// The axes of a reduction, behind the samples' axis.
+INTQ_INLINE std::set<int> reduced_axes(const OperatorImport& node) {
     std::set<int> axes;
     for (const std::int64_t axis : node.integers(1))
         axes.insert(checked_axis(axis, node.input().dims.size()) + node.added_axes());
     if (axes.empty() || *axes.begin() == 0)
-        throw Error("a mean over " + std::string(axes.empty() ? "no axis" : "the samples") + " is not supported");
-    if (static_cast<std::size_t>(*axes.rbegin() - *axes.begin()) + 1 != axes.size())
-        throw Error("a mean over axes that are not side by side is not supported");
-    return {static_cast<std::size_t>(*axes.begin()), axes.size()};
+        throw Error("a reduction over " + std::string(axes.empty() ? "no axis" : "the samples") + " is not supported");
+    return axes;
 }
 
-// An image has the axes before the mean's as rows, the mean's as columns, and the axes behind them as channels.
-INTQ_INLINE void mean(OperatorImport& node) {
+/// The axes of an image side by side: those that stay and lie before the last reduced one are rows, the reduced ones
+/// columns, and those behind them channels.
+struct ReducedImage {
+    std::vector<int> order;  // of the file's axes
+    Dims dims;
+};
+
+INTQ_INLINE ReducedImage reduced_image(const Dims& in, const std::set<int>& axes) {
+    ReducedImage image{{0}, {in[0], 1, 1, 1}};
+    const auto append = [&](int from, int end, bool is_reduced, std::size_t as) {
+        for (int axis = from; axis < end; ++axis) {
+            if ((axes.count(axis) != 0) != is_reduced) continue;
+            image.order.push_back(axis);
+            image.dims[as] *= in[static_cast<std::size_t>(axis)];
+        }
+    };
+    const int last = *axes.rbegin(), rank = static_cast<int>(in.size());
+    append(1, last, false, 1);
+    append(1, last + 1, true, 2);
+    append(last + 1, rank, false, 3);
+    return image;
+}
+
+/// Writes the image of axes that are apart, which is one move of codes.
+INTQ_INLINE std::int32_t moved_image(OperatorImport& node, const ReducedImage& image) {
+    if (std::is_sorted(image.order.begin(), image.order.end())) return node.shaped(0, image.dims);
+    const std::size_t rank = image.order.size();
+    std::vector<int> axes(rank);
+    for (std::size_t axis = 0; axis < rank; ++axis)
+        axes[static_cast<std::size_t>(program_axis(static_cast<int>(axis), rank))] =
+            program_axis(image.order[axis], rank);
+    return add_view(node, OpKind::permute, view_of(node, 0, node.dims()).permuted(axes), image.dims, "moved");
+}
+
+INTQ_INLINE void reduce(OperatorImport& node, bool is_sum) {
     node.require_inputs(2, 2);
     const Dims in = node.dims();
-    const auto [first, count] = mean_axes(node);
-    const auto product = [&](std::size_t from, std::size_t to) {
-        index_t all = 1;
-        for (std::size_t axis = from; axis < to; ++axis) all *= in[axis];
-        return all;
-    };
-    const index_t rows = product(1, first), cells = product(first, first + count),
-                  channels = product(first + count, in.size());
-    const std::int32_t image = node.shaped(0, {in[0], rows, cells, channels});
-    Dims out = in;
-    const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first),
-               end = begin + static_cast<std::ptrdiff_t>(count);
-    std::fill(begin, end, 1);
-    if (!node.options().flag(fields::Reducer::keeps_dims)) out.erase(begin, end);
-    const Window2d window{{1, cells}, {1, cells}, {}, {1, 1}};
-    node.set(quantization::add_mean(node.builder(), image, window, node.output_qparams(), node.layer()),
+    const std::set<int> axes = reduced_axes(node);
+    const ReducedImage image = reduced_image(in, axes);
+    const std::int32_t x = moved_image(node, image);
+    Dims out;
+    const bool keeps_dims = node.options().flag(fields::Reducer::keeps_dims);
+    for (std::size_t axis = 0; axis < in.size(); ++axis) {
+        const bool stays = axes.count(static_cast<int>(axis)) == 0;
+        if (stays || keeps_dims) out.push_back(stays ? in[axis] : 1);
+    }
+    const Window2d window{{1, image.dims[2]}, {1, image.dims[2]}, {}, {1, 1}};
+    const OwnedQParams grid = node.output_qparams();
+    node.set(is_sum ? quantization::add_window_sum(node.builder(), x, window, grid, node.codes(FusedActivation::none),
+                                                   node.layer())
+                    : quantization::add_mean(node.builder(), x, window, grid, node.layer()),
              std::move(out));
+}
+
+INTQ_INLINE void mean(OperatorImport& node) { reduce(node, false); }
+
+/// LiteRT 2.3 runs its reference kernel of uint8 codes for all types.
+INTQ_INLINE void sum_of_axes(OperatorImport& node) {
+    node.require_inputs(2, 2);
+    if (node.input().offset == 0 && node.target().same_arithmetic(target::litert::policy))
+        throw Error("LiteRT's reference kernel reads the bytes of " + describe_type(node.input()) +
+                    " codes as uint8 codes; import the model for target::tflite, whose sum is that of the codes");
+    reduce(node, true);
 }
 
 }  // namespace operators

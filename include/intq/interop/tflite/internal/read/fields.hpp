@@ -136,6 +136,7 @@ enum class ElementType : std::int8_t {
     int32 = 2,
     uint8 = 3,
     int64 = 4,
+    boolean = 6,
     int16 = 7,
     int8 = 9,
 };
