@@ -178,7 +178,7 @@ FloatModel model_of(const std::string& path, const interop::onnx::Model& file) {
     model.inputs = inputs_of(file);
     std::error_code ignored;
     model.file_bytes = std::filesystem::file_size(path, ignored);
-    for (const auto& node : file.graph.nodes) model.is_quantized |= node.op_type == "QuantizeLinear";
+    model.is_quantized = interop::onnx::is_quantized(file);
     for (const auto& output : file.graph.outputs) model.outputs.push_back(output.name);
     name_outputs(*model.module, model.outputs);
     add_stubs(*model.module);
@@ -190,10 +190,8 @@ FloatModel model_of(const std::string& path, const interop::onnx::Model& file) {
 FloatModel read_model(const std::string& path) { return model_of(path, read_onnx(path)); }
 
 void require_unquantized(const std::string& path, const interop::onnx::Model& file) {
-    for (const auto& node : file.graph.nodes)
-        if (node.op_type == "QuantizeLinear")
-            throw Error(
-                path, "the model is quantized already, it holds QuantizeLinear; `intq run` and `intq compare` take it");
+    if (interop::onnx::is_quantized(file))
+        throw Error(path, "the model is quantized already, it holds quantizers; `intq run` and `intq compare` take it");
 }
 
 FloatModel read_unquantized_model(const std::string& path) {

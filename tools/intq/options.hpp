@@ -139,7 +139,7 @@ struct FloatModel {
     std::shared_ptr<intq::graph::GraphModule> module;
     std::vector<InputInfo> inputs;
     std::vector<std::string> outputs;  // names
-    bool is_quantized = false;         // it holds QuantizeLinear
+    bool is_quantized = false;         // it holds quantizers
     std::uintmax_t file_bytes = 0;     // without external data
 };
 FloatModel read_model(const std::string& path);

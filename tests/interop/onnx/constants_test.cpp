@@ -72,6 +72,21 @@ TEST_CASE("Functions of one element are computed on constants") {
                Contains("dtype int64, expected float32"));
 }
 
+TEST_CASE("Constants are reduced along axes") {
+    const Message c = tensor("c", {2, 3, 2}, {1, -2, 3, 4, -5, 6, 7, 0.5f, -9, 10, 11, -12});
+    const auto of = [&](const char* op, const std::vector<std::int64_t>& axes) {
+        return computed({node(op, {"c"}, {"m"}, {attribute("axes", axes), attribute("keepdims", 0)})}, {c});
+    };
+    CHECK(of("ReduceMax", {1}) == Floats{3, 6, 11, 10});
+    CHECK(of("ReduceMin", {-2}) == Floats{-5, -2, -9, -12});
+    CHECK(of("ReduceMean", {1}) == Floats{-1.0f / 3.0f, 8.0f / 3.0f, 3, -0.5f});
+    CHECK(of("ReduceMax", {1, 0}) == Floats{11, 10, 11, 10});
+    CHECK(of("ReduceMax", {0, 1, 2}) == Floats{11, 11, 11, 11});
+    const Message axes = int64_tensor("axes", {0, 1});
+    CHECK(computed({node("ReduceSum", {"c", "axes"}, {"m"})}, {c, axes}) == Floats{8, 6.5f, 8, 6.5f});
+    CHECK(of("ReduceProd", {1}) == Floats{-15, -48, -693, -60});
+}
+
 TEST_CASE("Elements of a constant are taken and replaced by lists of indices") {
     const Message data = tensor("d", {3, 2}, {0, 1, 2, 3, 4, 5});
     CHECK(computed({node("GatherND", {"d", "i"}, {"m"})}, {data, indices({2, 1}, {2, -3})}) == Floats{4, 5, 0, 1});

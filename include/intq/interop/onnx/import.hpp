@@ -60,6 +60,10 @@ struct RefusedNode {
 /// of 0 and 1, are real numbers of the model.
 bool takes_ids(const Model& model, const std::string& input);
 
+/// Whether a model is quantized: it holds QuantizeLinear, or a quantizer that is written in parts
+/// (internal/nodes/quantizers_by_parts.hpp).
+bool is_quantized(const Model& model);
+
 /// All nodes that import_model() refuses, where it would throw the Error of the first. Of a node that reads the output
 /// of a refused node, only the operator is checked. Empty for a model that is imported.
 ///
@@ -91,6 +95,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/interop/onnx/internal/nodes/gelu_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/integer_inputs.hpp"
 #    include "intq/interop/onnx/internal/nodes/norm_by_parts.hpp"
+#    include "intq/interop/onnx/internal/nodes/quantizers_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/read_form.hpp"
 #    include "intq/interop/onnx/internal/nodes/unit_vectors_by_parts.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
@@ -302,6 +307,10 @@ private:
             if (op_type == places)
                 return ", because places are no numbers on a grid; end the model before it, and sort the numbers that "
                        "the program returns, whose order is that of their codes";
+        if (op_type == "Round")
+            return ", but as a part of a quantizer, (Clip(Round(x / s) + z, low, high) - z) * s, with the same "
+                   "constants "
+                   "s and z in both places, and whole numbers z, low and high of int8, uint8 or int16";
         return nullptr;
     }
 
@@ -379,6 +388,12 @@ INTQ_INLINE bool takes_ids(const Model& model, const std::string& input) {
     const auto& inputs = model.graph.inputs;
     return std::any_of(inputs.begin(), inputs.end(), holds_integers) &&
            detail::integers_as_reals(model.graph).count(input) == 0;
+}
+
+INTQ_INLINE bool is_quantized(const Model& model) {
+    const auto& nodes = model.graph.nodes;
+    return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.op_type == "QuantizeLinear"; }) ||
+           with_quantizers_joined(model).has_value();
 }
 
 INTQ_INLINE std::vector<RefusedNode> find_refused_nodes(const Model& model) {

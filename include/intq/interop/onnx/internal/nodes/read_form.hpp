@@ -9,17 +9,21 @@
 #include "intq/interop/onnx/internal/nodes/expand_attention.hpp"
 #include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #include "intq/interop/onnx/internal/nodes/folded_samples.hpp"
+#include "intq/interop/onnx/internal/nodes/quantizers_by_parts.hpp"
 #include "intq/interop/onnx/internal/nodes/samples_first.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx::detail {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A model as it is read: without operators on codes and Attention, and with moves that keep the samples first.
+/// A model as it is read: with quantizers as one, without operators on codes and Attention, and with moves that keep
+/// the samples first.
 class ReadForm {
 public:
     explicit ReadForm(const Model& model) : model_(&model) {
-        if (has_operators_on_codes(model)) model_ = &expanded_.emplace(expand_operators(model));
+        joined_ = with_quantizers_joined(model);
+        if (joined_) model_ = &*joined_;
+        if (has_operators_on_codes(*model_)) model_ = &expanded_.emplace(expand_operators(*model_));
         attended_ = with_attention_expanded(*model_);
         if (attended_) model_ = &*attended_;
         moved_ = with_samples_first(*model_);
@@ -31,7 +35,7 @@ public:
 
 private:
     const Model* model_;
-    std::optional<Model> expanded_, attended_, moved_, unfolded_;
+    std::optional<Model> joined_, expanded_, attended_, moved_, unfolded_;
 };
 
 }  // namespace INTQ_HOSTED_ABI

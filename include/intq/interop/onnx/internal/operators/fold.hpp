@@ -53,6 +53,7 @@ void shape(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_logic.hpp"
 #    include "intq/interop/onnx/internal/operators/fold_moves.hpp"
+#    include "intq/interop/onnx/internal/operators/reduce.hpp"
 #    include "intq/interop/onnx/internal/read/element_types.hpp"
 #    include "intq/interop/onnx/internal/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
@@ -142,6 +143,33 @@ template <Arithmetic op> FileTensor fold_arithmetic(NodeImport& node) {
     });
 }
 
+/// a op b op c ... of the elements along axes, in their order; for `mean`, of floats alone, over their number.
+template <Arithmetic op, bool mean = false> FileTensor fold_reduction(NodeImport& node) {
+    const FileTensor& from = node.constant(0, "input");
+    const ReducedAxes reduced = read_axes(node, op == Arithmetic::add && !mean ? 13 : 18);
+    if (reduced.leaves) return from;
+    if (from.size() == 0) throw Error("it reduces a constant without elements");
+    std::vector<index_t> kept(from.dims);  // with extent 1 along the axes
+    for (std::size_t axis = 0; axis < kept.size(); ++axis)
+        if (reduced.axes.empty()) kept[axis] = 1;
+    for (const std::int64_t axis : reduced.axes) kept[axis_in(axis, from.dims)] = 1;
+    return with_type(from.dtype, [&]<class T>(T) {
+        FileTensor result = folded(from.dtype, *reduced_dims(from.dims, reduced.axes, reduced.keepdim));
+        const auto x = from.as<T>();
+        const auto to = elements<T>(result);
+        std::vector<bool> is_begun(to.size());
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            const std::size_t at = broadcast_index(static_cast<index_t>(i), from.dims, kept);
+            to[at] = is_begun[at] ? compute<T>(op, to[at], x[i]) : x[i];
+            is_begun[at] = true;
+        }
+        if constexpr (mean && !std::is_floating_point_v<T>) throw Error("the mean of integers is not supported");
+        if constexpr (mean)
+            for (T& value : to) value /= static_cast<T>(x.size() / to.size());
+        return result;
+    });
+}
+
 enum class Single { neg, floor, ceil };
 
 template <Single op> FileTensor fold_single(NodeImport& node) {
@@ -155,21 +183,6 @@ template <Single op> FileTensor fold_single(NodeImport& node) {
             if constexpr (op == Single::floor) value = static_cast<T>(std::floor(value));
             if constexpr (op == Single::ceil) value = static_cast<T>(std::ceil(value));
         }
-        return result;
-    });
-}
-
-INTQ_INLINE FileTensor fold_product(NodeImport& node) {
-    node.expect_inputs(1, node.opset() >= 18 ? 2 : 1);
-    const FileTensor& from = node.constant(0, "input");
-    if (node.has_input(1) || node.raw_attribute("axes") != nullptr)
-        throw Error("a constant is multiplied along all axes alone");
-    const bool keeps = node.integer("keepdims", 1) != 0;
-    return with_type(from.dtype, [&]<class T>(T) {
-        FileTensor result = folded(from.dtype, std::vector<index_t>(keeps ? from.dims.size() : 0, 1));
-        T product{1};
-        for (const T value : from.as<T>()) product = compute<T>(Arithmetic::mul, product, value);
-        elements<T>(result)[0] = product;
         return result;
     });
 }
@@ -350,7 +363,11 @@ inline constexpr FoldRow fold_rows[] = {
     {"Pow", &fold_pow},
     {"Range", &fold_range},
     {"Reciprocal", &fold_reciprocal},
-    {"ReduceProd", &fold_product},
+    {"ReduceMax", &fold_reduction<Arithmetic::max>},
+    {"ReduceMean", &fold_reduction<Arithmetic::add, true>},
+    {"ReduceMin", &fold_reduction<Arithmetic::min>},
+    {"ReduceProd", &fold_reduction<Arithmetic::mul>},
+    {"ReduceSum", &fold_reduction<Arithmetic::add>},
     {"Relu", &fold_relu},
     {"Reshape", &fold_reshape, &reshaped_axis},
     {"ScatterND", &fold_scatter_nd},
