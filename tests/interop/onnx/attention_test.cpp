@@ -3,6 +3,7 @@
 // Attention and RotaryEmbedding of opset 23: the values that the equations say, and what is refused.
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,36 @@ TEST_CASE("Masks of Attention are added, or say which keys are seen") {
         CHECK(at(added, i) == Approx(head(i / 2, i % 2)).margin(1e-6));
         CHECK(at(chosen, i) == Approx(head(i / 2, i % 2)).margin(1e-6));
     }
+}
+
+TEST_CASE("A row of Attention is 0 where constants hide all of its keys") {
+    const float lowest = -std::numeric_limits<float>::infinity();
+    const intq::Tensor q = test::random_tensor(Shape(1, 1, 3, 2), 1);
+    Head head;
+    head.q = head.k = head.v = [&](auto i, auto c) { return at(q, i * 2 + c); };
+    head.keys = 3;
+    const auto check = [&](Message mask, bool is_causal, auto sees) {
+        test::ModelParts parts = attention({"q", "q", "q", "m"}, {attribute("is_causal", is_causal ? 1 : 0)});
+        parts.inputs = {value_info("q", {-1, 1, 3, 2})};
+        parts.initializers = {std::move(mask)};
+        const intq::Tensor y = (*test::import(parts))(q).tensor();
+        head.sees = [&](auto i, auto j) { return sees(i, j) && (!is_causal || j <= i); };
+        for (std::size_t i = 0; i < 3; ++i)
+            for (std::size_t c = 0; c < 2; ++c) {
+                const bool any = head.sees(i, 0) || head.sees(i, 1) || head.sees(i, 2);
+                CHECK(at(y, i * 2 + c) == (any ? Approx(head(i, c)).margin(1e-6) : Approx(0.0)));
+            }
+    };
+    const auto bools = [](std::vector<std::int64_t> dims, const std::vector<std::int64_t>& values) {
+        return Message().integers(1, dims).integer(2, 9).integers(5, values).text(8, "m");
+    };
+    check(bools({3, 3}, {0, 0, 0, 1, 0, 1, 1, 1, 1}), false,
+          [](auto i, auto j) { return i == 2 || (i == 1 && j != 1); });
+    check(bools({3, 3}, {0, 1, 1, 1, 1, 1, 0, 1, 1}), true, [](auto i, auto j) { return i == 1 || j > 0; });
+    check(bools({1, 3}, {0, 0, 1}), true, [](auto, auto j) { return j == 2; });
+    check(test::tensor("m", {1, 1, 3, 3}, {0, 0, lowest, lowest, lowest, lowest, lowest, 0, 0}), false,
+          [](auto i, auto j) { return (i == 0 && j < 2) || (i == 2 && j > 0); });
+    check(test::tensor("m", {1, 3}, {lowest, lowest, lowest}), false, [](auto, auto) { return false; });
 }
 
 TEST_CASE("What Attention is refused for is named") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Attention and RotaryEmbedding of opset 23 as the operators that they are made of. Layer: interop.
+// Attention and RotaryEmbedding of opset 23 as the operators that they are made of. Long because what is written of a
+// node depends on all of its inputs and attributes. Layer: interop.
 //
 // Source   https://github.com/onnx/onnx/blob/main/docs/Operators.md, Attention and RotaryEmbedding
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_NODES_EXPAND_ATTENTION_HPP
@@ -19,8 +20,9 @@ inline namespace INTQ_HOSTED_ABI {
 ///     RotaryEmbedding   x · cos + turned(x) · sin, where turned(x) is (-x₂, x₁) of its halves, or of pairs
 ///
 /// Keys and values of fewer heads are repeated. past_key and past_value come before k and v, and present_key and
-/// present_value are the whole. A node stays, and its row says why, where it has another output or input, and where a
-/// shape that is needed is not known (`why_not_expanded`).
+/// present_value are the whole. A row whose keys are all hidden is 0, where constants hide them. A node stays, and its
+/// row says why, where it has another output or input, and where a shape that is needed is not known
+/// (`why_not_expanded`).
 std::optional<Model> with_attention_expanded(const Model& model);
 
 class NodeImport;
@@ -44,6 +46,7 @@ void rotary_embedding(NodeImport& node);
 #    include <limits>
 #    include <map>
 #    include <set>
+#    include <span>
 #    include <string>
 #    include <utility>
 #    include <variant>
@@ -80,7 +83,7 @@ INTQ_INLINE bool has(const Node& node, std::size_t input) {
 /// The shapes of a graph's values, and which of them hold bools, as far as the file says it.
 class ValueHints {
 public:
-    explicit ValueHints(const Graph& graph) : graph_(graph) {
+    explicit ValueHints(const Graph& graph) : graph_(graph), constants_(graph) {
         for (const FileTensor& tensor : graph.initializers) {
             shapes_[tensor.name] = tensor.dims;
             if (tensor.dtype == DType::uint8) bools_.insert(tensor.name);
@@ -92,6 +95,7 @@ public:
             }
     }
     void add(const Node& node) {
+        constants_.add(node);
         static const std::set<std::string_view> relations{"And",  "Or",      "Not",         "Equal",
                                                           "Less", "Greater", "LessOrEqual", "GreaterOrEqual"};
         static const std::set<std::string_view> moves{"Reshape", "Unsqueeze", "Squeeze", "Expand",
@@ -102,6 +106,7 @@ public:
         if (moves_bools || casts || relations.count(node.op_type) != 0)
             bools_.insert(node.outputs.begin(), node.outputs.end());
     }
+    const ConstantsOf& constants() const { return constants_; }
     bool is_bool(const std::string& name) const { return bools_.count(name) != 0; }
     /// The extent of an axis; -1 where it is not known, or beyond that of every value.
     index_t extent(const std::string& name, std::size_t axis) const {
@@ -113,6 +118,7 @@ public:
 
 private:
     const Graph& graph_;
+    ConstantsOf constants_;
     std::map<std::string, std::vector<index_t>> shapes_;
     std::set<std::string> bools_;
 };
@@ -182,7 +188,8 @@ public:
         if (const float cap = number_of(node_, "softcap", 0.0F); cap > 0.0F)
             scores = times(add("Tanh", {times(scores, 1.0F / cap)}, {}, ".softcap"), cap);
         scores = masked(scores, form);
-        const std::string shares = add("Softmax", {scores}, {{"axis", std::int64_t{-1}}}, ".softmax");
+        std::string shares = add("Softmax", {scores}, {{"axis", std::int64_t{-1}}}, ".softmax");
+        if (!seeing_.empty()) shares = add("Mul", {shares, seeing_}, {}, ".seeing");
         if (form.has_heads) return finish("MatMul", {shares, v});
         const std::string mixed = add("MatMul", {shares, v}, {}, ".mixed");
         finish("Reshape", {add("Transpose", {mixed}, {{"perm", Axes{0, 2, 1, 3}}}, ".tokens"),
@@ -219,6 +226,7 @@ public:
 
 private:
     using Axes = std::vector<std::int64_t>;
+    static constexpr float infinity = std::numeric_limits<float>::infinity();
 
     std::string add(const char* op_type, std::vector<std::string> inputs, Attributes attributes = {},
                     const char* suffix = "") {
@@ -267,24 +275,73 @@ private:
         return reshaped(all, {0, form.q_heads, form.keys + form.past, size});
     }
 
+    /// Scores with -inf where a mask hides a key.
     std::string masked(std::string scores, const AttentionForm& form) {
-        const auto lowest = [&] { return editor_.constant(-std::numeric_limits<float>::infinity(), node_); };
-        if (has(node_, 3)) {
-            const std::string& mask = node_.inputs[3];
-            scores = hints_.is_bool(mask) ? add("Where", {mask, scores, lowest()}, {}, ".mask")
-                                          : add("Add", {scores, mask}, {}, ".mask");
+        const FileTensor* const mask = constant_mask(form);
+        if (has(node_, 3) && mask == nullptr) {
+            const std::string& given = node_.inputs[3];
+            scores = hints_.is_bool(given) ? add("Where", {given, scores, lowest()}, {}, ".mask")
+                                           : add("Add", {scores, given}, {}, ".mask");
         }
-        if (!form.has_own_mask()) return scores;
+        return mask == nullptr && !form.has_own_mask() ? scores : masked_by_constants(std::move(scores), mask, form);
+    }
+    std::string lowest() { return editor_.constant(-infinity, node_); }
+
+    /// The mask of the node where it is a constant of rows of all keys, one for each query or one for all; else null.
+    const FileTensor* constant_mask(const AttentionForm& form) const {
+        const FileTensor* const mask = has(node_, 3) ? hints_.constants().tensor(node_.inputs[3]) : nullptr;
+        if (mask == nullptr || (mask->dtype != DType::uint8 && mask->dtype != DType::float32)) return nullptr;
+        const std::vector<index_t>& dims = mask->dims;
+        if (dims.size() < 2 || mask->size() < 1 || form.past < 0 || form.keys < 1 || form.queries < 1) return nullptr;
+        const index_t rows = dims[dims.size() - 2], columns = dims.back();
+        const bool is_small = mask->size() / (rows * columns) * form.queries <= max_folded / columns;
+        return (rows == 1 || rows == form.queries) && columns == form.keys + form.past && is_small ? mask : nullptr;
+    }
+
+    /// By a constant of the file, and by the node's own masks. A softmax of -inf alone is NaN, where Attention is 0: a
+    /// row whose keys are all hidden keeps its scores, and `seeing_` is 0 there.
+    std::string masked_by_constants(std::string scores, const FileTensor* mask, const AttentionForm& form) {
         const index_t keys = form.keys + form.past;
-        FileTensor seen{.name = {}, .dtype = DType::uint8, .dims = {form.queries, keys}, .data = {}};
-        for (index_t i = 0; i < form.queries; ++i)
+        const bool adds = mask != nullptr && mask->dtype == DType::float32;
+        std::vector<index_t> dims = mask == nullptr ? std::vector<index_t>(2) : mask->dims;
+        const bool is_shared = mask != nullptr && dims[dims.size() - 2] == 1;
+        dims[dims.size() - 2] = form.queries, dims.back() = keys;
+        const index_t rows = mask == nullptr ? form.queries : mask->size() / keys * (is_shared ? form.queries : 1);
+        FileTensor seen{.name = {}, .dtype = DType::uint8, .dims = dims, .data = {}};
+        std::vector<float> added, seeing;  // of elements, and of rows
+        for (index_t row = 0; row < rows; ++row) {
+            const std::size_t first = seen.data.size();
+            const index_t of_mask = is_shared ? row / form.queries : row;
             for (index_t j = 0; j < keys; ++j) {
-                const index_t back = i + form.past - j;  // how far a key lies before its query
-                const bool is_seen = (!form.is_causal || back >= 0) && (form.left < 0 || back <= form.left) &&
-                                     (form.right < 0 || -back <= form.right);
-                seen.data.push_back(is_seen ? std::byte{1} : std::byte{0});
+                const auto at = static_cast<std::size_t>(of_mask * keys + j);
+                if (adds) added.push_back(mask->as<float>()[at]);
+                const bool is_given =
+                    mask == nullptr || (adds ? added.back() != -infinity : mask->as<std::uint8_t>()[at] != 0);
+                seen.data.push_back(is_given && sees(form, row % form.queries, j) ? std::byte{1} : std::byte{0});
             }
-        return add("Where", {editor_.constant(std::move(seen), node_), scores, lowest()}, {}, ".causal");
+            const auto begin = seen.data.begin() + static_cast<std::ptrdiff_t>(first);
+            seeing.push_back(std::find(begin, seen.data.end(), std::byte{1}) == seen.data.end() ? 0.0F : 1.0F);
+            if (seeing.back() == 1.0F) continue;
+            std::fill(begin, seen.data.end(), std::byte{1});
+            if (adds) std::fill(added.begin() + static_cast<std::ptrdiff_t>(first), added.end(), 0.0F);
+        }
+        if (adds) scores = add("Add", {scores, numbers(added, dims)}, {}, ".mask");
+        if (!adds || form.has_own_mask())
+            scores = add("Where", {editor_.constant(std::move(seen), node_), scores, lowest()}, {}, ".causal");
+        dims.back() = 1;
+        if (std::find(seeing.begin(), seeing.end(), 0.0F) != seeing.end()) seeing_ = numbers(seeing, dims);
+        return scores;
+    }
+    std::string numbers(const std::vector<float>& values, const std::vector<index_t>& dims) {
+        const auto bytes = std::as_bytes(std::span<const float>(values));
+        return editor_.constant(
+            FileTensor{.name = {}, .dtype = DType::float32, .dims = dims, .data = {bytes.begin(), bytes.end()}}, node_);
+    }
+    /// Whether the node's own masks let query i see key j.
+    static bool sees(const AttentionForm& form, index_t i, index_t j) {
+        const index_t back = i + form.past - j;  // how far a key lies before its query
+        return (!form.is_causal || back >= 0) && (form.left < 0 || back <= form.left) &&
+               (form.right < 0 || -back <= form.right);
     }
 
     /// Cosines or sines as (N or 1, 1, tokens, half).
@@ -304,6 +361,7 @@ private:
     const Node& node_;
     GraphEditor& editor_;
     const ValueHints& hints_;
+    std::string seeing_;  // 0 for the rows whose keys are all hidden by constants; none without such
 };
 
 /// @return whether the node was one of these operators, and could be expanded
