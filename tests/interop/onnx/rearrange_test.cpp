@@ -293,3 +293,19 @@ TEST_CASE("An Einsum that moves the samples, sums one operand or is no equation 
     CHECK_THAT(refusal({.op_type = "Einsum", .attributes = {equation("abcd->abcd")}}),
                Contains("it has 1 operands; supported are 2"));
 }
+
+TEST_CASE("A ScatterND by a position copies a row of a cache, and has no axis of its own") {
+    const auto copied = [](std::vector<Message> attributes) {
+        return test::ModelParts{
+            .nodes = {node("Transpose", {"cache"}, {"t"}, {attribute("perm", Ints{1, 0, 2})}),
+                      node("Unsqueeze", {"position", "last"}, {"i"}),
+                      node("ScatterND", {"t", "i", "row"}, {"s"}, std::move(attributes), "n"),
+                      node("Transpose", {"s"}, {"y"}, {attribute("perm", Ints{1, 0, 2})})},
+            .initializers = {test::int64_tensor("last", {-1})},
+            .inputs = {test::value_info("cache", {1, 4, 2}), test::value_info("position", {1}, test::int64),
+                       test::value_info("row", {1, 1, 2})}};
+    };
+    CHECK(test::refusal(copied({})) == "not refused");
+    CHECK_THAT(test::refusal(copied({attribute("axis", 1)})),
+               Contains("ScatterND \"n\"") && Contains("the attribute \"axis\" is not supported"));
+}

@@ -41,6 +41,10 @@ struct PositionValue {
     bool is_in_rows = false;  // the axis before counts the positions; else there is one
 };
 
+/// The attribute of a ScatterND that is read along another axis than the first, because the samples were moved there
+/// (nodes/samples_first.hpp). ONNX has no such attribute, so that its "axis" in a file is refused.
+inline constexpr const char* scatter_axis = "intq.axis";
+
 /// How a message says what a value holds.
 std::string describe(PositionValue::Kind kind);
 

@@ -50,6 +50,7 @@ std::optional<Model> with_samples_first(const Model& model);
 #    include "intq/core/shape.hpp"
 #    include "intq/interop/onnx/internal/nodes/constants_of.hpp"
 #    include "intq/interop/onnx/internal/nodes/graph_editor.hpp"
+#    include "intq/interop/onnx/internal/nodes/position_value.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -234,7 +235,7 @@ private:
         Node scatter = node;
         scatter.inputs[0] = from.x;
         scatter.inputs[2] = updates;
-        GraphEditor::set(scatter, "axis", from.axes[0]);
+        GraphEditor::set(scatter, scatter_axis, from.axes[0]);
         push_turned(std::move(scatter), node, from.axes);
         return true;
     }

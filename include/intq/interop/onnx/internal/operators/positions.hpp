@@ -286,7 +286,7 @@ INTQ_INLINE void gather_nd(NodeImport& node) {
 INTQ_INLINE void scatter_nd(NodeImport& node) {
     node.expect_inputs(3, 3);
     const std::vector<index_t>& at = dims_of(node, 1);
-    const std::int64_t axis = node.integer("axis", 0);
+    const std::int64_t axis = node.integer(scatter_axis, 0);
     if (node.text("reduction", "none") != "none" || at.size() != 2 || at.back() != 1)
         throw Error("it writes more than rows of an axis by positions (T, 1), or adds them");
     node.check_attributes_are_read();
