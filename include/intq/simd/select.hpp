@@ -8,6 +8,7 @@
 
 #include "intq/arith/lanes.hpp"
 #include "intq/simd/arm/dotprod.hpp"
+#include "intq/simd/arm/dotprod_depthwise.hpp"
 #include "intq/simd/arm/dsp.hpp"
 #include "intq/simd/arm/helium.hpp"
 #include "intq/simd/arm/i8mm.hpp"

@@ -6,6 +6,7 @@
 
 #include "intq/kernels/conv/depthwise_line.hpp"
 #include "intq/kernels/conv/depthwise_pairs.hpp"
+#include "intq/kernels/conv/depthwise_walk.hpp"
 #include "intq/kernels/conv/gemm.hpp"
 #include "intq/simd/tiles/depthwise_tile.hpp"
 
@@ -55,7 +56,17 @@ template <class Backend, class Policy, class X, class Weight, class Acc, class Y
                 return Depthwise<Backend, Policy, std::uint8_t, Weight, Acc, Y, Sumin>::run(call);
         INTQ_ASSERT(packed.depthwise == packing);
         const ConvGeometry& geometry = *call.geometry;
-        (*call.executor)(geometry.batch * geometry.out.height, [&](index_t line) {
+        const index_t lines = geometry.batch * geometry.out.height;
+        if constexpr (walks) {
+            if (Walk::takes(packed.window, geometry.in.width, geometry.out.width)) {
+                const index_t together = Walk::lines_together(lines, geometry.out.width, call.executor->is_serial());
+                return (*call.executor)(quotient_up(lines, together), [&](index_t task) {
+                    const index_t line = task * together, left = lines - line;
+                    run_lines(call, line, left < together ? left : together);
+                });
+            }
+        }
+        (*call.executor)(lines, [&](index_t line) {
             if constexpr (packing.columns > 0) {
                 [[maybe_unused]] const simd::NearestMode<L> mode;
                 run_blocks(call, line);
@@ -93,8 +104,55 @@ private:
 
     // --- with a tile ------------------------------------------------------------------------------------------------
 
+    using Tile = simd::DepthwiseTile<Backend, X, Weight, Acc>;
+    using Walk = detail::DepthwiseWalk<Tile, Acc>;
+    static constexpr bool walks = requires(const simd::ColumnWalk& walk, simd::ColumnBlock& block) {
+        Tile::sum_columns_by_one(walk, block);
+        Tile::sum_columns_by_two(walk, block);
+    };
+
+    /// Some lines of output pixels, in the loops of the tile.
+    static void run_lines(const ConvCall& call, index_t line, index_t lines) INTQ_NOEXCEPT {
+        [[maybe_unused]] const simd::NearestMode<L> mode;
+        const PackedConv2d& packed = *call.packed;
+        const ConvGeometry& geometry = *call.geometry;
+        const index_t channels = packed.out_channels, depthwise_weights = packed.depthwise_weights();
+        const index_t out_width = geometry.out.width, last_image = (geometry.batch - 1) * geometry.out.height;
+        const index_t chunk = detail::chunk_of_line(out_width, Walk::most_pixels);
+        alignas(buffer_alignment) Acc sums[array_size(Walk::most_pixels * Tile::columns)];
+        for (index_t first = 0; first < out_width; first += chunk) {
+            const index_t count = out_width - first < chunk ? out_width - first : chunk;
+            Walk walk;
+            for (index_t i = line; i < line + lines; ++i)
+                walk.add_line(line_source(call, i, 0), i >= last_image, first, count);
+            const index_t at = (line * out_width + first) * channels;
+            for (index_t c = 0; c < channels; c += Tile::columns) {
+                const index_t left = channels - c, of_block = left < Tile::columns ? left : Tile::columns;
+                const simd::ColumnBlock block{
+                    static_cast<const typename Tile::weight*>(packed.weights) + c * depthwise_weights,
+                    static_cast<const Acc*>(packed.bias) + c, sums, c * index_t{sizeof(X)}};
+                const index_t walked = sum_lines(walk, block, packed.window.stride.width, walk.lines_of(of_block));
+                if (walked > 0) store<Tile::vectors>(call, {sums, at + c, walked * count, c, of_block});
+                for (index_t i = walked; first == 0 && i < lines; ++i) run_block<Tile::vectors>(call, line + i, c);
+            }
+        }
+    }
+
+    /// @return  how many lines it sums: `lines`, or none where the loops are not exact for the weights
+    static INTQ_ALWAYS_INLINE index_t sum_lines(const Walk& walk, simd::ColumnBlock block, index_t stride,
+                                                index_t lines) noexcept {
+        if constexpr (requires { typename Tile::ColumnWeights; }) {
+            typename Tile::ColumnWeights of_columns;
+            if (!of_columns.load(static_cast<const typename Tile::weight*>(block.weights))) return 0;
+            block.weights = &of_columns;
+            walk.sum(block, stride, lines);
+        } else {
+            walk.sum(block, stride, lines);
+        }
+        return lines;
+    }
+
     static void run_blocks(const ConvCall& call, index_t line) INTQ_NOEXCEPT {
-        using Tile = simd::DepthwiseTile<Backend, X, Weight, Acc>;
         const PackedConv2d& packed = *call.packed;
         for (index_t c = 0; c < packed.out_channels;) {
             if constexpr (!adds) {
@@ -108,14 +166,13 @@ private:
             if (block.is_whole)
                 run_block<Tile::vectors>(call, line, c);
             else
-                run_block<1>(call, line, c);
+                run_block<static_cast<int>(packing.step / L::width())>(call, line, c);
             c += block.padded;
         }
     }
 
     /// One line of output pixels, the block of channels from c on.
     template <int Vectors> static void run_block(const ConvCall& call, index_t line, index_t c) INTQ_NOEXCEPT {
-        using Tile = simd::DepthwiseTile<Backend, X, Weight, Acc>;
         using Line = detail::DepthwiseLine<Tile, Acc>;
         constexpr index_t width = Vectors * L::width();
         const PackedConv2d& packed = *call.packed;
@@ -131,21 +188,12 @@ private:
         for (index_t first = 0; first < out_width; first += chunk) {
             const index_t count = out_width - first < chunk ? out_width - first : chunk;
             Line::template run<Vectors>(source, block, first, count, sums);
-            store<Vectors>(call, sums, line * out_width + first, count, c, channels);
+            store<Vectors>(call, {sums, (line * out_width + first) * packed.out_channels + c, count, c, channels});
         }
     }
 
     /// For use while run() holds the mode.
     using NearestOut = Epilogue<simd::NearestLanes<L>, Policy, Y, Sumin>;
-
-    template <int Vectors>
-    static void store(const ConvCall& call, const Acc* sums, index_t pixel, index_t pixels, index_t c,
-                      index_t channels) INTQ_NOEXCEPT {
-        const Store at{sums, pixel * call.packed->out_channels + c, pixels, c, channels};
-        if constexpr (Out::has_quads)
-            if (call.packed->scaled_is_small) return store_pixels<Vectors, NearestOut>(call, at);
-        store_pixels<Vectors, Out>(call, at);
-    }
 
     /// Sums of consecutive pixels, and where their codes go.
     struct Store {
@@ -155,7 +203,22 @@ private:
         index_t c, channels;  // the first one, and how many
     };
 
-    template <int Vectors, class EpilogueType>
+    template <int Vectors> static void store(const ConvCall& call, const Store& at) INTQ_NOEXCEPT {
+        if constexpr (simd::has_whole_loops<L> && Vectors == 4 && packing.run == L::width()) {
+            if (at.channels <= L::width()) return store_vectors<1, Vectors>(call, at);
+            if (at.channels <= 2 * L::width()) return store_vectors<2, Vectors>(call, at);
+        }
+        store_vectors<Vectors, Vectors>(call, at);
+    }
+
+    /// @tparam Apart  vectors from a pixel to the next one
+    template <int Vectors, int Apart> static void store_vectors(const ConvCall& call, const Store& at) INTQ_NOEXCEPT {
+        if constexpr (Out::has_quads)
+            if (call.packed->scaled_is_small) return store_pixels<Vectors, Apart, NearestOut>(call, at);
+        store_pixels<Vectors, Apart, Out>(call, at);
+    }
+
+    template <int Vectors, int Apart, class EpilogueType>
     static INTQ_NEVER_INLINE void store_pixels(const ConvCall& call, const Store& at) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         const EpilogueType epilogue(packed);
@@ -163,7 +226,8 @@ private:
         simd::unroll<Vectors>(
             [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { parameters[v] = epilogue.channels(at.c + v * L::width()); });
         const index_t step = packed.out_channels, channels = at.channels;
-        constexpr index_t width = Vectors * L::width();
+        constexpr index_t width = Vectors * L::width(), apart = Apart * L::width();
+        const index_t pixels = at.pixels;
         const Acc* sums = at.sums;
         Y* y = static_cast<Y*>(call.y) + at.first;
         const Sumin* e = static_cast<const Sumin*>(call.sumin) + (adds ? at.first : 0);
@@ -173,16 +237,27 @@ private:
             index_t places[array_size(together)];
             INTQ_UNROLL
             for (int r = 0; r < together; ++r) places[r] = r * step;
-            for (; i + together <= at.pixels; i += together) {
+            for (; i + together <= pixels; i += together) {
                 epilogue.template store_rows<1>([&](int r, int)
-                                                    INTQ_ALWAYS_INLINE_LAMBDA { return Sum::load(sums + r * width); },
+                                                    INTQ_ALWAYS_INLINE_LAMBDA { return Sum::load(sums + r * apart); },
                                                 at.c, e, y, places, channels);
-                sums += together * width;
+                sums += together * apart;
                 y += together * step;
                 e += adds ? together * step : 0;
             }
+        } else if constexpr (constexpr index_t pair = 2; simd::has_whole_loops<L>) {
+            if (channels == width) {
+                i = pixels / pair * pair;
+                for (const Acc* const end = sums + i * apart; sums != end; sums += pair * apart) {
+                    simd::unroll<pair>([&](auto pixel) INTQ_ALWAYS_INLINE_LAMBDA {
+                        store_pixel<Vectors>(epilogue, sums + pixel * apart, parameters, e + (adds ? pixel * step : 0),
+                                             y + pixel * step, width);
+                    });
+                    y += pair * step, e += adds ? pair * step : 0;
+                }
+            }
         }
-        for (; i < at.pixels; ++i, sums += width, y += step, e += adds ? step : 0)
+        for (; i < pixels; ++i, sums += apart, y += step, e += adds ? step : 0)
             store_pixel<Vectors>(epilogue, sums, parameters, e, y, channels);
     }
 
@@ -191,7 +266,7 @@ private:
                                                const typename EpilogueType::Channels* parameters, const Sumin* e, Y* y,
                                                index_t channels) noexcept {
         // Of two vectors, more than half of whose channels exist, only the last one may lack lanes.
-        constexpr bool in_order = Vectors == 1 || (Vectors == 2 && packing.run == packing.step);
+        constexpr bool in_order = Vectors == 1 || (Vectors == 2 && packing.run == L::width());
         Sumin operand[adds && !in_order ? Vectors * L::width() : 1] = {};
         if constexpr (adds && !in_order) {
             for_each_run(channels, [&](index_t from, index_t to, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {

@@ -16,9 +16,9 @@ namespace detail {
 /// Output pixels whose sums wait for the epilogue together.
 inline constexpr index_t depthwise_chunk = 32;
 
-/// A line of `pixels` in equal parts.
-constexpr index_t chunk_of_line(index_t pixels) noexcept {
-    const index_t chunks = (pixels + depthwise_chunk - 1) / depthwise_chunk;
+/// A line of `pixels` in equal parts of at most `most`.
+constexpr index_t chunk_of_line(index_t pixels, index_t most = depthwise_chunk) noexcept {
+    const index_t chunks = (pixels + most - 1) / most;
     return (pixels + chunks - 1) / chunks;
 }
 

@@ -6,8 +6,6 @@
 
 #if defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_NEON) && defined(__AARCH64EL__)
 
-#    include <concepts>
-
 #    include "intq/simd/arm/lane_loop.hpp"
 #    include "intq/simd/arm/neon.hpp"
 
@@ -68,64 +66,9 @@ struct NeonByteDot {
 #    undef INTQ_DETAIL_BYTES_
 #    undef INTQ_DETAIL_SDOT_
 
-/// The same without lanes, as GroupDepthwiseTile takes it.
-struct NeonQuadDot {
-    using activation = std::int8_t;
-    using weight = std::int8_t;
-    using lanes = neon_lanes;
-    using Vector = int32x4_t;
-    static INTQ_ALWAYS_INLINE Vector load(const void* from) noexcept {
-        return vld1q_s32(static_cast<const std::int32_t*>(from));
-    }
-    static INTQ_ALWAYS_INLINE Vector broadcast(std::int32_t group) noexcept { return vdupq_n_s32(group); }
-    static INTQ_ALWAYS_INLINE Vector dot(Vector acc, Vector x, Vector w) noexcept {
-        return vdotq_s32(acc, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w));
-    }
-};
-
-/// Rows in groups of four bytes. A whole block is 16 channels, and interleaving leaves them in order.
-struct NeonByteRows {
-    using element = std::int8_t;
-    static constexpr int vectors = 4;
-    static constexpr index_t run = 4;
-    static constexpr int kept_weights = 12;
-    static constexpr bool unrolls_pixels = true;
-
-    static INTQ_ALWAYS_INLINE std::int32_t zero_point(std::int32_t code) noexcept {
-        return static_cast<std::int32_t>((static_cast<std::uint32_t>(code) & 0xffu) * 0x01010101u);
-    }
-    /// Bytes of two rows, then pairs of two pairs of rows.
-    template <int Vectors, int Count>
-    static INTQ_ALWAYS_INLINE void interleave(const std::int8_t* const* rows, index_t channels,
-                                              int32x4_t* to) noexcept {
-        const auto row = [&](int r) INTQ_ALWAYS_INLINE_LAMBDA { return load_row<Vectors>(rows[r], channels); };
-        const uint8x16_t a = row(0), b = Count > 1 ? row(Count > 1 ? 1 : 0) : a;
-        const uint8x16_t c = Count > 2 ? row(Count > 2 ? 2 : 0) : a, d = Count > 3 ? row(Count > 3 ? 3 : 0) : c;
-        const auto ab = vreinterpretq_u16_u8(vzip1q_u8(a, b)), cd = vreinterpretq_u16_u8(vzip1q_u8(c, d));
-        to[0] = vreinterpretq_s32_u16(vzip1q_u16(ab, cd));
-        if constexpr (Vectors == 4) {
-            to[1] = vreinterpretq_s32_u16(vzip2q_u16(ab, cd));
-            const auto ab_high = vreinterpretq_u16_u8(vzip2q_u8(a, b)), cd_high = vreinterpretq_u16_u8(vzip2q_u8(c, d));
-            to[2] = vreinterpretq_s32_u16(vzip1q_u16(ab_high, cd_high));
-            to[3] = vreinterpretq_s32_u16(vzip2q_u16(ab_high, cd_high));
-        }
-    }
-
-private:
-    template <int Vectors>
-    static INTQ_ALWAYS_INLINE uint8x16_t load_row(const std::int8_t* from, index_t channels) noexcept {
-        if constexpr (Vectors == 4) return channels >= 16 ? neon_lanes::raw(from) : neon_lanes::part(from, channels);
-        return vreinterpretq_u8_u32(vdupq_n_u32(
-            channels >= 4 ? read<std::uint32_t>(from) : static_cast<std::uint32_t>(read_bytes(from, channels))));
-    }
-};
-
 }  // namespace detail
 
 template <> struct Tile<dotprod, std::int8_t, std::int8_t, std::int32_t> : LaneTile<detail::NeonByteDot> {};
-template <std::derived_from<dotprod> Backend>
-struct DepthwiseTile<Backend, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::NeonQuadDot, detail::NeonByteRows> {};
 
 }  // namespace INTQ_ABI
 }  // namespace intq::simd

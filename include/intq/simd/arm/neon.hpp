@@ -35,6 +35,7 @@ struct neon_lanes {
     static constexpr index_t width() noexcept { return 4; }
     /// Vector registers of the machine: bounds the rows of the portable tile.
     static constexpr int registers = 32;
+    static constexpr bool has_whole_loops = true;
 
     // --- memory ---------------------------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE i32 load(const std::int8_t* from) noexcept {

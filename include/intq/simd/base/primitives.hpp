@@ -103,6 +103,9 @@ INTQ_ALWAYS_INLINE void prefetch_for_reading(std::uintptr_t address) noexcept {
 #endif
 }
 
+/// Whether a load or store of a part is code of its own, so that a loop over whole vectors is worth having.
+template <class L> inline constexpr bool has_whole_loops = requires { requires L::has_whole_loops; };
+
 /// a; held in a register where the lanes can.
 template <class L> INTQ_ALWAYS_INLINE constexpr typename L::f32 hold(typename L::f32 a) {
     if constexpr (requires { L::hold(a); }) {
@@ -186,6 +189,10 @@ template <class Backend, class X, class Weight, class Acc> struct Tile;
 ///     static constexpr int kept_weights;                        // vectors of weights that registers hold all along
 ///     static constexpr bool unrolls_pixels;                     // optional: code for each pixel in flight of a 3×3
 ///                                                               // window, where moving sums costs more
+///     static void sum_columns_by_one(const ColumnWalk&, ColumnBlock&);    // optional: pixels of a whole block and of
+///     a static void sum_columns_by_two(const ColumnWalk&, ColumnBlock&);    // 3×3 window that moves by one, and by
+///     two struct ColumnWeights { bool load(const weight* from); };            // optional: what they take as weights;
+///                                                               // false where they would not be exact
 ///     template <int Vectors> struct Column {
 ///         template <int Count> void load(const element* const* rows, index_t channels);
 ///                                                               // Count <= depth rows; only `channels` are readable

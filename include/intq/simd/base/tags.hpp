@@ -49,7 +49,7 @@ struct Packing {
 };
 
 /// Order of packed depthwise operands, in which lanes are channels: blocks of `columns` channels, then, where at most
-/// half a block is left, blocks of `step`, of one vector. A block of several vectors deals its channels to them in
+/// half a block is left, blocks of `step`. A block of several vectors deals its channels to them in
 /// runs, the order that interleaving within parts of a register leaves.
 ///
 ///     vector (i / run) mod vectors, lane i / (run·vectors) · run + i mod run   of channel i,   vectors = columns /
@@ -122,7 +122,7 @@ struct neon : scalar {
     static constexpr Packing int16_packing{16, 1, Staging::as_is, 4};
     static constexpr Packing wide_packing{8, 1, Staging::as_is, 4};
     static constexpr Packing float_packing{16, 1, Staging::as_is, 4};
-    static constexpr DepthwisePacking depthwise_int8_packing{8, 4, 4, 1, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int8_packing{16, 16, 4, 1, Staging::widened};
     static constexpr DepthwisePacking depthwise_int16_packing{8, 4, 4, 1, Staging::as_is};
     static constexpr DepthwisePacking depthwise_float_packing{8, 4, 4, 1, Staging::as_is};
 };
@@ -131,7 +131,7 @@ struct neon : scalar {
 struct dotprod : neon {
     static constexpr const char* name = "dotprod";
     static constexpr Packing int8_packing{16, 4, Staging::as_is, 4};
-    static constexpr DepthwisePacking depthwise_int8_packing{16, 4, 4, 4, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_int8_packing{16, 16, 4, 4, Staging::as_is};
 };
 
 /// Products of two rows by two columns, of eight bytes each (smmla).

@@ -14,6 +14,24 @@ inline namespace INTQ_ABI {
 /// Two pixels, the first half and the second of a block.
 template <class T> struct PixelPair { const T *low, *high; };
 
+/// Pixels of a line and the columns that a 3×3 window visits for them, for a loop that is written in assembly: all
+/// numbers in bytes but counts. The first column and the last one may be padding; at least one is in the image.
+struct ColumnWalk {
+    const void* rows[3];       // the first column that is no padding, at channel 0
+    std::int64_t steps[3];     // to the next one; 0 where the row is padding
+    const void* padding;       // a pixel of it
+    std::int64_t pixels;       // without one whose last column is padding
+    std::int64_t left, right;  // columns of padding, 0 or 1
+};
+
+/// A whole block of channels for such a loop, which moves `sums` on behind the pixels.
+struct ColumnBlock {
+    const void* weights;
+    const std::int32_t* bias;
+    std::int32_t* sums;
+    std::int64_t bytes;  // of a pixel, before the block
+};
+
 /// A DepthwiseTile over one instruction and one way to interleave rows.
 ///
 ///     lane of Dot::dot(acc, x, w) = acc + sum_{i < depth} x[i] · w[i],   depth = 4 / sizeof(weight)
