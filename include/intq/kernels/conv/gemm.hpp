@@ -157,6 +157,20 @@ private:
                                                    index_t channel, index_t count, const Sumin* sumin, Y* y,
                                                    const index_t (&at)[array_size(Rows)]) noexcept {
         constexpr int together = FusedEpilogue::template rows_together<Vectors>();
+        if constexpr (constexpr index_t whole = Vectors * L::width(); together == 1 && simd::has_whole_loops<L>) {
+            if (count == whole) {
+                typename FusedEpilogue::Channels channels[array_size(Vectors)];
+                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                    channels[v] = epilogue.channels(channel + v * L::width());
+                });
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r)
+                    epilogue.template store_channels<Vectors>(
+                        [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channels,
+                        sumin + (std::is_same_v<Sumin, no_sumin> ? 0 : at[r]), y + at[r], whole);
+                return;
+            }
+        }
         if constexpr (together > 1) {
             INTQ_UNROLL
             for (int r = 0; r + together <= Rows; r += together)

@@ -145,10 +145,15 @@ private:
         Y* y = static_cast<Y*>(call.y) + to.at;
         const Sumin* e = static_cast<const Sumin*>(call.sumin) + (adds ? to.at : 0);
         const std::int32_t* sums = to.sums;
-        for (index_t r = 0; r < to.rows; ++r, sums += Vectors * L::width(), y += step, e += adds ? step : 0)
+        constexpr index_t width = Vectors * L::width();
+        const auto store_row = [&](index_t r, index_t codes) INTQ_ALWAYS_INLINE_LAMBDA {
             epilogue.template store_channels<Vectors>(
-                [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return L::load(sums + v * L::width()); }, channels, e, y,
-                count);
+                [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return L::load(sums + (r * width + v * L::width())); },
+                channels, e + (adds ? r * step : 0), y + r * step, codes);
+        };
+        if (to.rows == rows && count == width)
+            return simd::unroll<rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { store_row(r, width); });
+        for (index_t r = 0; r < to.rows; ++r) store_row(r, count);
     }
 };
 
