@@ -19,8 +19,8 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 ///     reshape(x, (N, extents before, extents of the axes, extents behind))
 ///
-/// The axes follow each other and do not hold the samples; the extents behind the samples are known. A minimum is that
-/// of the negative value, negated.
+/// one for each run of axes that follow each other. They do not hold the samples; the extents behind the samples are
+/// known. A minimum is that of the negative value, negated.
 void reduce_max(NodeImport& node);
 void reduce_min(NodeImport& node);
 void global_max_pool(NodeImport& node);
@@ -31,6 +31,7 @@ void global_max_pool(NodeImport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_operators)
 
+#    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
 #    include <string>
@@ -59,19 +60,19 @@ struct AxisRange {
     std::size_t first = 0, last = 0;
 };
 
-INTQ_INLINE AxisRange range_of_axes(const std::vector<std::int64_t>& axes, const std::vector<index_t>& dims) {
+/// The runs of axes that follow each other, of all axes for none.
+INTQ_INLINE std::vector<AxisRange> ranges_of_axes(const std::vector<std::int64_t>& axes,
+                                                  const std::vector<index_t>& dims) {
     std::vector<bool> is_there(dims.size(), axes.empty());
     for (const std::int64_t axis : axes) is_there[axis_in(axis, dims)] = true;
-    AxisRange range;
-    while (range.first < dims.size() && !is_there[range.first]) ++range.first;
-    range.last = range.first;
-    while (range.last < dims.size() && is_there[range.last]) ++range.last;
-    for (std::size_t axis = range.last; axis < dims.size(); ++axis)
-        if (is_there[axis])
-            throw Error("its axes " + describe_shape(axes) + " do not follow each other in shape " +
-                        describe_shape(dims));
-    if (range.first == 0) throw Error("its axes hold axis 0 of shape " + describe_shape(dims) + ", the samples");
-    return range;
+    if (is_there[0]) throw Error("its axes hold axis 0 of shape " + describe_shape(dims) + ", the samples");
+    std::vector<AxisRange> ranges;
+    for (std::size_t axis = 1; axis < dims.size(); ++axis) {
+        if (!is_there[axis]) continue;
+        if (ranges.empty() || ranges.back().last != axis) ranges.push_back({axis, axis});
+        ++ranges.back().last;
+    }
+    return ranges;
 }
 
 INTQ_INLINE nn::ModulePtr max_pool_of(Size2d kernel) {
@@ -80,10 +81,15 @@ INTQ_INLINE nn::ModulePtr max_pool_of(Size2d kernel) {
         Window2d{.kernel = kernel, .stride = kernel, .padding = {}, .dilation = {1, 1}});
 }
 
-/// The maximum of x, an input of the node or its negative, along the axes, which stay with extent 1.
+/// Whether the axes are those of an image, height, width or both.
+INTQ_INLINE bool is_of_image(const std::vector<index_t>& dims, AxisRange axes) {
+    return dims.size() == 4 && axes.first >= 2;
+}
+
+/// The maximum of x along the axes: with them where is_of_image(), else (N, extents before, 1, extents behind).
 INTQ_INLINE graph::Node& make_maximum(NodeImport& node, graph::Node& x, const std::vector<index_t>& dims,
                                       AxisRange axes) {
-    if (dims.size() == 4 && axes.first >= 2) {
+    if (is_of_image(dims, axes)) {
         const bool is_high = axes.first == 2, is_wide = axes.last == 4;
         return node.make_module(max_pool_of({is_high ? dims[2] : 1, is_wide ? dims[3] : 1}), {x});
     }
@@ -96,16 +102,22 @@ INTQ_INLINE graph::Node& make_maximum(NodeImport& node, graph::Node& x, const st
 INTQ_INLINE void reduce_to_extreme(NodeImport& node, bool is_maximum) {
     const ReducedAxes reduced = read_axes(node, 18);
     if (reduced.leaves) return call_identity(node);
-    const std::vector<index_t> dims = dims_of_sample(node, 2);
-    const AxisRange axes = range_of_axes(reduced.axes, dims);
+    std::vector<index_t> dims = dims_of_sample(node, 2);
+    std::vector<index_t> result = *reduced_dims(dims, reduced.axes, reduced.keepdim);
     const auto negated = [&](graph::Node& x) -> graph::Node& {
         return is_maximum ? x : node.make_function(nn::unary_function<TableFunction::neg>, {x});
     };
-    graph::Node& extreme = negated(make_maximum(node, negated(node.value(0)), dims, axes));
-    const bool is_image = dims.size() == 4 && axes.first >= 2;
-    std::vector<index_t> result = *reduced_dims(dims, reduced.axes, reduced.keepdim);
-    if (is_image && reduced.keepdim) return node.set_output({.node = &extreme, .dims = std::move(result)});
-    call_reshape_of(node, extreme, std::move(result), true);
+    graph::Node* extreme = &negated(node.value(0));
+    bool has_dims = true;  // whether it has those of x, with 1 for axes that are gone
+    for (const AxisRange& axes : ranges_of_axes(reduced.axes, dims)) {
+        extreme = &make_maximum(node, has_dims ? *extreme : make_reshape(node, *extreme, dims), dims, axes);
+        has_dims = is_of_image(dims, axes);
+        std::fill(dims.begin() + static_cast<std::ptrdiff_t>(axes.first),
+                  dims.begin() + static_cast<std::ptrdiff_t>(axes.last), 1);
+    }
+    extreme = &negated(*extreme);
+    if (has_dims && reduced.keepdim) return node.set_output({.node = extreme, .dims = std::move(result)});
+    call_reshape_of(node, *extreme, std::move(result), true);
 }
 
 INTQ_INLINE void reduce_max(NodeImport& node) { reduce_to_extreme(node, true); }
