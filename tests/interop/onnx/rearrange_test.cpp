@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // ONNX operators that become moves, slices and products of matrices: their values against loops, and what is refused.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -308,4 +310,44 @@ TEST_CASE("A ScatterND by a position copies a row of a cache, and has no axis of
     CHECK(test::refusal(copied({})) == "not refused");
     CHECK_THAT(test::refusal(copied({attribute("axis", 1)})),
                Contains("ScatterND \"n\"") && Contains("the attribute \"axis\" is not supported"));
+}
+
+TEST_CASE("Ids plus a number and clamped ids choose rows of a table") {
+    const Ints given{0, 1, 2, 3, 4, 5};
+    std::vector<float> table;
+    for (int i = 0; i < 8; ++i) table.insert(table.end(), {static_cast<float>(i), static_cast<float>(-i)});
+    const auto chosen = [&](std::vector<Message> nodes, int type) {
+        const auto number = [&](const char* name, std::int64_t value) {
+            return Message().integer(2, type).integers(type == test::int64 ? 7 : 5, {value}).text(8, name);
+        };
+        nodes.push_back(node("Gather", {"table", "i"}, {"y"}, {}, "n"));
+        return test::ModelParts{.nodes = std::move(nodes),
+                                .initializers = {tensor("table", {8, 2}, table), number("two", 2), number("five", 5),
+                                                 number("minus", -1), number("nine", 9)},
+                                .inputs = {test::value_info("x", {-1, 6}, type)}};
+    };
+    const auto check = [&](const std::vector<Message>& nodes, const std::function<std::int64_t(std::int64_t)>& row) {
+        for (const int type : {static_cast<int>(test::int64), static_cast<int>(test::int32)}) {
+            const auto module = test::import(chosen(nodes, type));
+            Tensor ids = Tensor::zeros(Shape(1, 6), DType::int32);
+            std::copy(given.begin(), given.end(), ids.flat<std::int32_t>().begin());
+            std::vector<float> expected;
+            for (const std::int64_t id : given)
+                expected.insert(expected.end(), {static_cast<float>(row(id)), -static_cast<float>(row(id))});
+            CHECK(values_of((*module)(ids).tensor()) == expected);
+        }
+    };
+    check({node("Add", {"two", "x"}, {"i"})}, [](auto id) { return id + 2; });
+    check({node("Sub", {"x", "two"}, {"i"})}, [](auto id) { return (id + 6) % 8; });  // from the end
+    check({node("Clip", {"x", "two", "five"}, {"i"})}, [](auto id) { return std::clamp<std::int64_t>(id, 2, 5); });
+    check({node("Max", {"x", "two"}, {"i"})}, [](auto id) { return (std::max)(id, std::int64_t{2}); });
+    check({node("Min", {"two", "x"}, {"i"})}, [](auto id) { return (std::min)(id, std::int64_t{2}); });
+    check({node("Min", {"x", "two"}, {"a"}), node("Add", {"a", "five"}, {"i"})},
+          [](auto id) { return (std::min)(id, std::int64_t{2}) + 5; });
+    check({node("Add", {"x", "two"}, {"a"}), node("Clip", {"a", "", "five"}, {"i"})},
+          [](auto id) { return (std::min)(id + 2, std::int64_t{5}); });
+    CHECK_THAT(refusal(chosen({node("Add", {"x", "nine"}, {"i"})}, test::int64)), Contains("beyond its 8 rows"));
+    CHECK_THAT(refusal(chosen({node("Mul", {"x", "two"}, {"i"})}, test::int64)),
+               Contains("ids or positions are multiplied"));
+    CHECK_THAT(refusal(chosen({node("Add", {"x", "x"}, {"i"})}, test::int64)), Contains("no single number"));
 }

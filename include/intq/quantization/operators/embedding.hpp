@@ -90,7 +90,8 @@ INTQ_INLINE Tensor table_of_embedding(const nn::Module& module) {
 
 INTQ_INLINE StepPtr make_embedding(const StepRequest& request) {
     if (const Shape& ids = request.inputs.at(0)->shape; ids.rank != 2)
-        throw request.error("an embedding of ids (N, T) has an integer form, given " + to_string(ids));
+        throw request.error("an embedding of ids (N, T) has an integer form, given " + to_string(ids) +
+                            "; give the model ids of two axes, and reshape what it returns");
     return make_as<Step, EmbeddingStep>(request.call, table_of_embedding(*request.module));
 }
 

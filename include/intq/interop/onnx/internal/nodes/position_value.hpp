@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -24,7 +25,7 @@ inline namespace INTQ_HOSTED_ABI {
 struct PositionValue {
     enum class Kind : std::uint8_t {
         none,
-        positions,  // themselves, in some shape, plus `offset`
+        positions,  // clamp(themselves + offset, low, high), in some shape
         condition,  // on a column: whether it is at a position, or up to it
         mask,       // 0 for columns up to the position, and `fill` behind it
         rows,       // of a table, one for each position, without an axis of samples: the node has one before the axes
@@ -33,12 +34,17 @@ struct PositionValue {
     Kind kind = Kind::none;
     graph::Node* node = nullptr;  // the input; of rows the embedding
     std::int64_t offset = 0;
+    std::int64_t low = (std::numeric_limits<std::int64_t>::min)(), high = (std::numeric_limits<std::int64_t>::max)();
     bool is_equality = false;
     bool is_negated = false;
     double fill = 0.0;
     index_t columns = 0;      // of a condition or a mask
     std::size_t axis = 0;     // that counts them, in the dims of the value
     bool is_in_rows = false;  // the axis before counts the positions; else there is one
+
+    bool is_bounded() const noexcept {
+        return low != (std::numeric_limits<std::int64_t>::min)() || high != (std::numeric_limits<std::int64_t>::max)();
+    }
 };
 
 /// The attribute of a ScatterND that is read along another axis than the first, because the samples were moved there
@@ -75,8 +81,9 @@ INTQ_INLINE std::string describe(PositionValue::Kind kind) {
         case PositionValue::Kind::is_nan:
             return "says which elements are NaN, which a Where of these and 0 behind a softmax alone reads";
         default:
-            return "holds positions, which a Gather of rows of a constant, ScatterND, ScatterElements and comparisons "
-                   "with a range alone read";
+            return "holds ids or positions, which a Gather of rows of a constant, ScatterND, ScatterElements, "
+                   "comparisons "
+                   "with a range, an Add or Sub of a number and a clamp alone read";
     }
 }
 

@@ -317,7 +317,10 @@ INTQ_INLINE FileTensor fold_range(NodeImport& node) {
                             name_of(dtype));
             const auto values = tensor.as<T>();
             if (values.size() != 1) throw Error(std::string("the ") + what + " is not one number");
-            check_is_known(values[0]);
+            if (std::is_same_v<T, std::int64_t> && is_unknown_extent(static_cast<std::int64_t>(values[0])))
+                throw Error(std::string("the ") + what +
+                            " is an extent that is known only when the model runs; as_strided of an open batch is "
+                            "written in this way: take its elements by reshapes, permutes and slices");
             return values[0];
         };
         const T start = one(0, "start"), limit = one(1, "limit"), delta = one(2, "delta");
@@ -340,6 +343,7 @@ inline constexpr FoldRow fold_rows[] = {
     {"Clip", &fold_clip},
     {"Concat", &fold_concat},
     {"ConstantOfShape", &fold_constant_of_shape},
+    {"Cos", &fold_cos},
     {"Div", &fold_arithmetic<Arithmetic::div>},
     {"Equal", &fold_equal},
     {"Exp", &fold_exp},
@@ -372,6 +376,7 @@ inline constexpr FoldRow fold_rows[] = {
     {"Reshape", &fold_reshape, &reshaped_axis},
     {"ScatterND", &fold_scatter_nd},
     {"Sigmoid", &fold_sigmoid},
+    {"Sin", &fold_sin},
     {"Slice", &fold_slice},
     {"Sqrt", &fold_sqrt},
     {"Squeeze", &fold_squeeze, &reshaped_axis},

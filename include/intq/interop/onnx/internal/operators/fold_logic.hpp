@@ -36,11 +36,13 @@ FileTensor fold_trilu(NodeImport& node);
 
 /// Each is computed in double and rounded once. Each throws Error for another dtype than float32.
 FileTensor fold_abs(NodeImport& node);
+FileTensor fold_cos(NodeImport& node);
 FileTensor fold_exp(NodeImport& node);
 FileTensor fold_log(NodeImport& node);
 FileTensor fold_reciprocal(NodeImport& node);
 FileTensor fold_relu(NodeImport& node);
 FileTensor fold_sigmoid(NodeImport& node);
+FileTensor fold_sin(NodeImport& node);
 FileTensor fold_sqrt(NodeImport& node);
 FileTensor fold_tanh(NodeImport& node);
 /// Of two constants, broadcast.
@@ -193,6 +195,9 @@ template <class Function> FileTensor fold_function(NodeImport& node, const Funct
 INTQ_INLINE FileTensor fold_abs(NodeImport& node) {
     return fold_function(node, [](double x) { return std::fabs(x); });
 }
+INTQ_INLINE FileTensor fold_cos(NodeImport& node) {
+    return fold_function(node, [](double x) { return std::cos(x); });
+}
 INTQ_INLINE FileTensor fold_exp(NodeImport& node) {
     return fold_function(node, [](double x) { return std::exp(x); });
 }
@@ -207,6 +212,9 @@ INTQ_INLINE FileTensor fold_relu(NodeImport& node) {
 }
 INTQ_INLINE FileTensor fold_sigmoid(NodeImport& node) {
     return fold_function(node, [](double x) { return 1.0 / (1.0 + std::exp(-x)); });
+}
+INTQ_INLINE FileTensor fold_sin(NodeImport& node) {
+    return fold_function(node, [](double x) { return std::sin(x); });
 }
 INTQ_INLINE FileTensor fold_sqrt(NodeImport& node) {
     return fold_function(node, [](double x) { return std::sqrt(x); });

@@ -5,6 +5,7 @@
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_GATHER_HPP
 
 #include "intq/graph/node.hpp"
+#include "intq/interop/onnx/internal/nodes/position_value.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -15,8 +16,11 @@ class NodeImport;
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A call of the nn::Embedding of constant 0, which is a table.
-graph::Node& make_rows(NodeImport& node, graph::Node& ids);
+/// A call of the nn::Embedding of constant 0, which is a table, or of the rows of it that ids choose which were
+/// changed: row i is row clamp(i + offset, low, high) of constant 0.
+///
+/// @throws Error for a change after which id 0 has no row
+graph::Node& make_rows(NodeImport& node, graph::Node& ids, const PositionValue& changed = {});
 
 /// Rows of a table by ids. Of constant indices a slice where they are equally spaced, else a cat of slices, of
 /// max_index_ranges at most. A single number removes the axis.
@@ -31,6 +35,7 @@ void gather_nd(NodeImport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_operators)
 
+#    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
 #    include <limits>
@@ -105,14 +110,47 @@ INTQ_INLINE std::vector<IndexRange> ranges_of_indices(const std::vector<std::int
     }
     if (count > max_index_ranges)
         throw Error("its indices are " + std::to_string(count) + " ranges of even steps; supported are at most " +
-                    std::to_string(max_index_ranges));
+                    std::to_string(max_index_ranges) +
+                    ". as_strided is written in this way: take its elements by reshapes, permutes and slices");
     return ranges;
 }
 
-INTQ_INLINE graph::Node& make_rows(NodeImport& node, graph::Node& ids) {
+/// The rows of a table that ids 0, 1, … choose, until one has no row. Behind an upper bound these are as many as the
+/// table has.
+INTQ_INLINE std::vector<std::int64_t> chosen_rows(index_t rows, const PositionValue& changed) {
+    std::vector<std::int64_t> chosen;
+    const auto no_row = [&] {
+        return Error("its ids are changed by " + std::to_string(changed.offset) + " and bounds, so that id " +
+                     std::to_string(chosen.size()) + " has no row of " + std::to_string(rows));
+    };
+    if (changed.offset < -rows || changed.offset > rows)
+        throw Error("the number " + std::to_string(changed.offset) + " that is added to its ids is beyond its " +
+                    std::to_string(rows) + " rows");
+    for (std::int64_t id = 0;; ++id) {
+        const std::int64_t bounded = (std::max)((std::min)(id + changed.offset, changed.high), changed.low);
+        const std::int64_t row = bounded < 0 ? bounded + rows : bounded;  // from the end
+        if (row < 0 || (row >= rows && id == 0)) throw no_row();
+        if (row >= rows) return chosen;
+        chosen.push_back(row);
+        if (id + changed.offset >= changed.high && id + 1 >= rows) return chosen;
+    }
+}
+
+INTQ_INLINE graph::Node& make_rows(NodeImport& node, graph::Node& ids, const PositionValue& changed) {
     const FileTensor& table = node.float_constant(0, 2, "data");
-    auto embedding = std::make_shared<nn::Embedding>(nn::EmbeddingOptions{table.dims[0], table.dims[1]});
-    embedding->tensor("weight") = to_tensor(table, Shape(table.dims[0], table.dims[1]));
+    Tensor weight = to_tensor(table, Shape(table.dims[0], table.dims[1]));
+    if (changed.offset != 0 || changed.is_bounded()) {
+        const std::vector<std::int64_t> chosen = chosen_rows(table.dims[0], changed);
+        const auto width = static_cast<std::size_t>(table.dims[1]);
+        node.count_copied(chosen.size() * width * sizeof(float));
+        const auto from = table.as<float>();
+        weight = Tensor::zeros(Shape(static_cast<index_t>(chosen.size()), table.dims[1]));
+        for (std::size_t i = 0; i < chosen.size(); ++i)
+            std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(chosen[i]) * width), width,
+                        weight.flat<float>().begin() + static_cast<std::ptrdiff_t>(i * width));
+    }
+    auto embedding = std::make_shared<nn::Embedding>(nn::EmbeddingOptions{weight.extent(0), weight.extent(1)});
+    embedding->tensor("weight") = std::move(weight);
     return node.make_module(std::move(embedding), {ids});
 }
 

@@ -100,6 +100,7 @@ INTQ_INLINE void compare(NodeImport& node) {
     const auto start = start_of_range(range);
     if (!start) throw Error("positions are compared with numbers that are no range");
     const PositionValue& given = node.positions(p);
+    if (given.is_bounded()) throw Error("positions with bounds are compared");
     const std::string& op = node.node().op_type;
     const bool is_less = op.rfind("Less", 0) == 0, may_equal = op.size() > 7 && op != "Greater";  // …OrEqual
     // In the order (range, position): "less" is a relation of the column to the position.
@@ -114,7 +115,8 @@ INTQ_INLINE void compare(NodeImport& node) {
     if (reach != 0)
         throw Error("it compares positions with a range so that position p has the column p" +
                     std::string(reach < 0 ? "" : "+") + std::to_string(reach) +
-                    "; supported is that it has the column p");
+                    "; supported is that it has the column p. Give the model another mask, such as a window of past "
+                    "tokens, as an input that is added to the scores");
     const std::vector<index_t> dims = *broadcast_dims(dims_of(node, p), range.dims);
     std::size_t behind = 0;  // axes of the range behind that of its numbers
     while (behind < range.dims.size() && range.dims[range.dims.size() - 1 - behind] == 1 && range.size() > 1) ++behind;

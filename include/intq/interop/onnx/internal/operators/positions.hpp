@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // ONNX operators on positions, as exporters write a decoder with a cache of fixed length: rows of a table, rows that
-// are copied into a cache, and masks of the scores of tokens that are not there yet. Layer: interop.
+// are copied into a cache, and masks of the scores of tokens that are not there yet. Long because each is a short
+// separate function. Layer: interop.
 //
 // PyTorch writes index_copy as ScatterND or ScatterElements, a cache by torch.where as Where of an Equal, and a causal
 // mask as LessOrEqual of a range and the position, which Where makes a mask that is added, or fills the scores.
@@ -38,6 +39,7 @@ void is_nan(NodeImport& node);
 #    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
+#    include <limits>
 #    include <optional>
 #    include <string>
 #    include <utility>
@@ -154,8 +156,10 @@ INTQ_INLINE void cast(NodeImport& node) {
     const bool stays = is(node, 0, Kind::positions) ? to == int32_code || to == int64_code
                                                     : is(node, 0, Kind::condition) && to == bool_code;
     if (!stays)
-        throw Error("its input holds integers that the model is given, as ids or positions, or a condition on them; "
-                    "as real numbers they are read where nothing else reads them");
+        throw Error(
+            "its input holds integers that the model is given, as ids or positions, or a condition on them; "
+            "as real numbers they are read where nothing else reads them. Angles of positions are rows of a "
+            "constant table of cosines and sines");
     node.check_attributes_are_read();
     pass(node);
 }
@@ -164,7 +168,7 @@ INTQ_INLINE void cast(NodeImport& node) {
 INTQ_INLINE void call_index_copy(NodeImport& node, std::size_t x, std::size_t source, std::size_t axis,
                                  const PositionValue& at, index_t count) {
     const Dims &of_x = node.dims(x), &of_source = node.dims(source);
-    if (at.offset != 0) throw Error("positions with an addend are no indices");
+    if (at.offset != 0 || at.is_bounded()) throw Error("positions with an addend or bounds are no indices of a copy");
     if (!of_x || !of_source) throw Error("the rank of what is copied is not known");
     std::vector<index_t> expected = *of_x;
     if (axis == 0 || axis >= expected.size())
@@ -231,32 +235,92 @@ INTQ_INLINE void with_rows(NodeImport& node, std::size_t rows, void (*import)(No
     inner.check_attributes_are_read();
 }
 
+/// A constant integer beside ids or positions.
+INTQ_INLINE std::int64_t number_beside_ids(const NodeImport& node, std::size_t i) {
+    if (!node.is_constant(i) || node.constant(i, "number").size() != 1)
+        throw Error("beside ids or positions it has what is no single number");
+    const FileTensor& constant = node.constant(i, "number");
+    const std::int64_t number =
+        constant.dtype == DType::int32 ? constant.as<std::int32_t>()[0] : constant.as<std::int64_t>()[0];
+    constexpr std::int64_t none_low = (std::numeric_limits<std::int64_t>::min)(),
+                           none_high = (std::numeric_limits<std::int64_t>::max)();
+    if (number != none_low && number != none_high && (number < -detail::max_extent || number > detail::max_extent))
+        throw Error("the number " + std::to_string(number) + " beside ids or positions is beyond every extent");
+    return number;
+}
+
+/// Ids or positions plus or minus a number; their bounds move along.
+INTQ_INLINE void add_number(NodeImport& node, std::size_t i, std::int64_t sign) {
+    if (!is(node, i, Kind::positions)) throw Error("positions are added to what is no single number");
+    const std::int64_t addend = sign * number_beside_ids(node, 1 - i);
+    if (addend < -detail::max_extent || addend > detail::max_extent)
+        throw Error("the addend " + std::to_string(addend) + " of positions is beyond every extent");
+    ImportedValue value = node.any_value(i, "input");
+    PositionValue& at = value.positions;
+    const PositionValue whole;
+    if (at.low != whole.low) at.low += addend;
+    if (at.high != whole.high) at.high += addend;
+    at.offset += addend;
+    node.set_output(std::move(value));
+}
+
 INTQ_INLINE void add(NodeImport& node) {
     node.expect_inputs(2, 2);
     const std::size_t i = node.positions(0).kind != Kind::none ? 0 : 1;
     if (is(node, i, Kind::rows)) return with_rows(node, i, &operators::add);
     if (is(node, i, Kind::mask))
         return call_causal_fill(node, 1 - i, node.positions(i), dims_of(node, i), node.positions(i).fill);
-    if (!is(node, i, Kind::positions) || !node.is_constant(1 - i) || node.constant(1 - i, "addend").size() != 1)
-        throw Error("positions are added to what is no single number");
-    const FileTensor& constant = node.constant(1 - i, "addend");
-    const std::int64_t addend =
-        constant.dtype == DType::int32 ? constant.as<std::int32_t>()[0] : constant.as<std::int64_t>()[0];
-    if (addend < -detail::max_extent || addend > detail::max_extent)
-        throw Error("the addend " + std::to_string(addend) + " of positions is beyond every extent");
-    ImportedValue value = node.any_value(i, "input");
-    value.positions.offset += addend;
-    node.set_output(std::move(value));
+    add_number(node, i, 1);
 }
 
-INTQ_INLINE void mul(NodeImport& node) { with_rows(node, is(node, 0, Kind::rows) ? 0 : 1, &operators::mul); }
-INTQ_INLINE void sub(NodeImport& node) { with_rows(node, is(node, 0, Kind::rows) ? 0 : 1, &operators::sub); }
+INTQ_INLINE void mul(NodeImport& node) {
+    const std::size_t i = is(node, 0, Kind::rows) ? 0 : 1;
+    if (!is(node, i, Kind::rows))
+        throw Error(
+            "ids or positions are multiplied; supported are an Add or Sub of a number, and a clamp. Angles of "
+            "positions are rows of a constant table of cosines and sines");
+    with_rows(node, i, &operators::mul);
+}
+
+INTQ_INLINE void sub(NodeImport& node) {
+    if (is(node, 0, Kind::positions)) return add_number(node, 0, -1);
+    const std::size_t i = is(node, 0, Kind::rows) ? 0 : 1;
+    if (!is(node, i, Kind::rows)) throw Error("positions are subtracted; supported is that a number is");
+    with_rows(node, i, &operators::sub);
+}
+
+/// A bound of ids or positions; none where it is left out.
+INTQ_INLINE std::optional<std::int64_t> bound_of_ids(const NodeImport& node, std::size_t i) {
+    return node.has_input(i) ? std::optional(number_beside_ids(node, i)) : std::nullopt;
+}
+INTQ_INLINE void set_bounded(NodeImport& node, std::size_t i, std::optional<std::int64_t> low,
+                             std::optional<std::int64_t> high) {
+    if (!is(node, i, Kind::positions)) throw Error("what is made of positions is compared with a number");
+    ImportedValue value = node.any_value(i, "input");
+    PositionValue& at = value.positions;
+    if (low) at.low = (std::max)(at.low, *low), at.high = (std::max)(at.high, *low);
+    if (high) at.low = (std::min)(at.low, *high), at.high = (std::min)(at.high, *high);
+    node.set_output(std::move(value));
+}
+INTQ_INLINE void clip(NodeImport& node) {
+    node.expect_inputs(1, 3);
+    set_bounded(node, 0, bound_of_ids(node, 1), bound_of_ids(node, 2));
+}
+INTQ_INLINE void raise(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const std::size_t i = is(node, 0, Kind::positions) ? 0 : 1;
+    set_bounded(node, i, number_beside_ids(node, 1 - i), std::nullopt);
+}
+INTQ_INLINE void lower(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const std::size_t i = is(node, 0, Kind::positions) ? 0 : 1;
+    set_bounded(node, i, std::nullopt, number_beside_ids(node, 1 - i));
+}
 
 /// Rows of a constant table. Positions (T) have no axis of samples in the file, and one in the model.
 INTQ_INLINE void rows_of_table(NodeImport& node, std::vector<index_t> at) {
     const PositionValue& given = node.positions(1);
-    if (given.offset != 0) throw Error("positions with an addend are no indices");
-    graph::Node& rows = make_rows(node, *given.node);
+    graph::Node& rows = make_rows(node, *given.node, given);
     at.push_back(node.constant(0, "data").dims[1]);
     if (at.size() == 3) return node.set_output({.node = &rows, .dims = at});
     if (at.size() > 3) return call_reshape_of(node, rows, at, true);
@@ -318,6 +382,7 @@ struct Reader {
 inline constexpr Reader readers[] = {
     {"Add", &add},
     {"Cast", &cast},
+    {"Clip", &clip},
     {"Equal", &compare},
     {"Expand", &expand},
     {"Gather", &gather},
@@ -327,6 +392,8 @@ inline constexpr Reader readers[] = {
     {"Identity", &pass},
     {"Less", &compare},
     {"LessOrEqual", &compare},
+    {"Max", &raise},
+    {"Min", &lower},
     {"Mul", &mul},
     {"Not", &negate},
     {"Reshape", &view},
