@@ -351,3 +351,51 @@ TEST_CASE("Ids plus a number and clamped ids choose rows of a table") {
                Contains("ids or positions are multiplied"));
     CHECK_THAT(refusal(chosen({node("Add", {"x", "x"}, {"i"})}, test::int64)), Contains("no single number"));
 }
+
+namespace {
+
+/// x (N, 1, 4) turned by the angles p · (1, 1/4) of its place p, and copied into a cache (N, 6, 4).
+test::ModelParts turned(bool copies) {
+    test::ModelParts parts{
+        .nodes = {node("Cast", {"p"}, {"f"}, {attribute("to", 1)}), node("Unsqueeze", {"f", "last"}, {"u"}),
+                  node("Mul", {"u", "w"}, {"a"}), node("Concat", {"a", "a"}, {"angles"}, {attribute("axis", -1)}),
+                  node("Cos", {"angles"}, {"cos"}, {}, "cosine"), node("Sin", {"angles"}, {"sin"}),
+                  node("Mul", {"x", "cos"}, {"xc"}), node("Neg", {"x"}, {"n"}), node("Mul", {"n", "sin"}, {"xs"}),
+                  node("Add", {"xc", "xs"}, {copies ? "row" : "y"})},
+        .initializers = {int64_tensor("last", {-1}), tensor("w", {2}, {1.0f, 0.25f})},
+        .inputs = {test::value_info("x", {-1, 1, 4}), test::value_info("p", {1}, test::int64)}};
+    if (!copies) return parts;
+    const auto turn = [](const char* from, const char* to) {
+        return node("Transpose", {from}, {to}, {attribute("perm", Ints{1, 0, 2})});
+    };
+    parts.inputs.push_back(test::value_info("cache", {-1, 6, 4}));
+    parts.nodes.insert(parts.nodes.end(),
+                       {turn("cache", "t"), turn("row", "r"), node("Unsqueeze", {"p", "last"}, {"i"}),
+                        node("ScatterND", {"t", "i", "r"}, {"s"}), turn("s", "y")});
+    parts.values = {test::value_info("t", {6, -1, 4})};
+    return parts;
+}
+
+}  // namespace
+
+TEST_CASE("Angles of a position that copies a row into a cache are rows of a table") {
+    const auto module = test::import(turned(true));
+    INFO(graph::to_string(module->graph()));
+    const Tensor x = numbers(Shape(2, 1, 4)), cache = Tensor::zeros(Shape(2, 6, 4));
+    for (const std::int32_t place : {0, 3, 5}) {
+        Tensor places = Tensor::zeros(Shape(2, 1), DType::int32);
+        places.flat<std::int32_t>()[0] = place;
+        places.flat<std::int32_t>()[1] = 2;
+        const Tensor y = (*module)(x, places, cache).tensor();
+        for (std::size_t n = 0; n < 2; ++n)
+            for (std::size_t c = 0; c < 4; ++c) {
+                const double p = n == 0 ? place : 2, angle = p * (c % 2 == 0 ? 1.0 : 0.25);
+                const double expected =
+                    static_cast<double>(x.flat<float>()[n * 4 + c]) * (std::cos(angle) - std::sin(angle));
+                const float given = values_of(y)[(n * 6 + static_cast<std::size_t>(p)) * 4 + c];
+                CHECK(std::fabs(static_cast<double>(given) - expected) <= 1e-5 * (1.0 + std::fabs(expected)));
+            }
+    }
+    CHECK_THAT(refusal(turned(false)),
+               Contains("(Cos \"cosine\")") && Contains("gather rows of a constant table of cosines and sines"));
+}

@@ -99,6 +99,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/interop/onnx/internal/nodes/read_form.hpp"
 #    include "intq/interop/onnx/internal/nodes/unit_vectors_by_parts.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
+#    include "intq/interop/onnx/internal/position_tables.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -307,6 +308,9 @@ private:
             if (op_type == places)
                 return ", because places are no numbers on a grid; end the model before it, and sort the numbers that "
                        "the program returns, whose order is that of their codes";
+        if (op_type == "Cos" || op_type == "Sin")
+            return ", but of a position that is compared with a range, or by which a row is copied into a cache; for "
+                   "other angles gather rows of a constant table of cosines and sines";
         if (op_type == "Round")
             return ", but as a part of a quantizer, (Clip(Round(x / s) + z, low, high) - z) * s, with the same "
                    "constants "
@@ -375,7 +379,8 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> import_model(const Model& model)
 INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
     const nn::SkipInitScope weights_are_in_the_file;
     const std::size_t node_count = model.graph.nodes.size();
-    const detail::ReadForm form(model);
+    const std::optional<Model> tables = detail::with_position_tables(model);
+    const detail::ReadForm form(tables ? *tables : model);
     return detail::Importer(form.model(), node_count).run();
 }
 
@@ -398,7 +403,8 @@ INTQ_INLINE bool is_quantized(const Model& model) {
 
 INTQ_INLINE std::vector<RefusedNode> find_refused_nodes(const Model& model) {
     const std::size_t node_count = model.graph.nodes.size();
-    const detail::ReadForm form(model);
+    const std::optional<Model> tables = detail::with_position_tables(model);
+    const detail::ReadForm form(tables ? *tables : model);
     return detail::Importer(form.model(), node_count).find_refused();
 }
 
