@@ -94,6 +94,7 @@ MODULES = {
     "bicubic": lambda: nn.Upsample(scale_factor=2, mode="bicubic"),
     "ReflectionPad": lambda: nn.ReflectionPad2d(2),
     "AdaptiveMaxPool": lambda: nn.AdaptiveMaxPool2d(4),
+    "AdaptiveAvgPool to 5x7": lambda: nn.AdaptiveAvgPool2d((5, 7)),
     "Unfold": lambda: nn.Unfold(2, stride=2),
     "Unfold that overlaps": lambda: nn.Unfold(3, padding=1),
     "cumsum": lambda: Function(lambda x: x.cumsum(-1)),

@@ -399,3 +399,85 @@ TEST_CASE("Angles of a position that copies a row into a cache are rows of a tab
     CHECK_THAT(refusal(turned(false)),
                Contains("(Cos \"cosine\")") && Contains("gather rows of a constant table of cosines and sines"));
 }
+
+namespace {
+
+/// Indices (0, w) of an image of one row.
+Message pixels(const Ints& dims, const Ints& columns) {
+    Ints values;
+    for (const std::int64_t w : columns) values.insert(values.end(), {0, w});
+    return Message().integers(1, dims).integer(2, test::int64).integers(7, values).text(8, "pixels");
+}
+
+/// Nodes behind the pixels (N, C, dims) of x (N, 2, 1, 6), which Where and Gather read.
+test::ModelParts behind_pixels(Message at, std::vector<Message> nodes, std::vector<Message> constants) {
+    std::vector<Message> all{node("Transpose", {"x"}, {"t"}, {attribute("perm", Ints{2, 3, 0, 1})}),
+                             node("GatherND", {"t", "pixels"}, {"g"}, {}, "taken"),
+                             node("Transpose", {"g"}, {"v"}, {attribute("perm", Ints{4, 5, 0, 1, 2, 3})})};
+    all.insert(all.end(), nodes.begin(), nodes.end());
+    constants.push_back(std::move(at));
+    return {.nodes = std::move(all),
+            .initializers = std::move(constants),
+            .inputs = {test::value_info("x", {-1, 2, 1, 6})},
+            .opset = 18};
+}
+
+}  // namespace
+
+TEST_CASE("An average pool to a size that does not divide the image is read from its pixels") {
+    const Tensor x = numbers(Shape(2, 2, 1, 6));
+    const auto window_mean = [&](std::size_t line, std::size_t first, std::size_t count) {
+        double sum = 0.0;
+        for (std::size_t w = first; w < first + count; ++w) sum += static_cast<double>(x.flat<float>()[line * 6 + w]);
+        return sum / static_cast<double>(count);
+    };
+    const std::size_t firsts[] = {0, 1, 3, 4}, counts[] = {2, 2, 2, 2};  // of 6 to 4
+    const auto check = [&](const test::ModelParts& parts, const auto& first, const auto& count, std::size_t columns) {
+        const auto module = test::import(parts);
+        INFO(graph::to_string(module->graph()));
+        const Tensor y = (*module)(x).tensor();
+        REQUIRE(y.shape() == Shape(2, 2, 1, static_cast<index_t>(columns)));
+        for (std::size_t i = 0; i < 4 * columns; ++i)
+            CHECK(std::fabs(static_cast<double>(values_of(y)[i]) -
+                            window_mean(i / columns, first[i % columns], count[i % columns])) <= 1e-4);
+    };
+    check(behind_pixels(pixels({1, 1, 4, 2, 2}, {0, 1, 1, 2, 3, 4, 4, 5}),
+                        {node("ReduceMean", {"v", "axes"}, {"y"}, {attribute("keepdims", 0)})},
+                        {int64_tensor("axes", {-1, -3})}),
+          firsts, counts, 4);
+    // Windows of 2, 3 and 4 columns: the fourth index of the first two is masked.
+    const std::size_t some_firsts[] = {0, 1, 2}, some_counts[] = {2, 3, 4};
+    const auto scalar = [](const char* name, std::int64_t value) {
+        return Message().integer(2, test::int64).integers(7, {value}).text(8, name);
+    };
+    const auto taken = [](const char* from, const char* index, const char* to, int axis) {
+        return node("Gather", {from, index}, {to}, {attribute("axis", axis)});
+    };
+    const std::vector<Message> sums{node("Where", {"hidden", "zero", "v"}, {"m"}),
+                                    taken("m", "i0", "s", 3),
+                                    taken("s", "i0", "s0", 4),
+                                    taken("s", "i1", "s1", 4),
+                                    taken("s", "i2", "s2", 4),
+                                    taken("s", "i3", "s3", 4),
+                                    node("Add", {"s0", "s1"}, {"a"}),
+                                    node("Add", {"a", "s2"}, {"b"}),
+                                    node("Add", {"b", "s3"}, {"c"}),
+                                    node("Div", {"c", "counts"}, {"y"})};
+    const auto divided_by = [&](const std::vector<float>& divisors) {
+        return std::vector<Message>{Message()
+                                        .integers(1, {3, 4})
+                                        .integer(2, 9)
+                                        .integers(5, {0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0})
+                                        .text(8, "hidden"),
+                                    tensor("zero", {}, {0.0f}),
+                                    tensor("counts", {3}, divisors),
+                                    scalar("i0", 0),
+                                    scalar("i1", 1),
+                                    scalar("i2", 2),
+                                    scalar("i3", 3)};
+    };
+    const Message at = pixels({1, 1, 3, 4, 2}, {0, 1, 2, 2, 1, 2, 3, 3, 2, 3, 4, 5});
+    check(behind_pixels(at, sums, divided_by({2, 3, 4})), some_firsts, some_counts, 3);
+    CHECK_THAT(refusal(behind_pixels(at, sums, divided_by({2, 3, 8}))),
+               Contains("GatherND \"taken\"") && Contains("it is no Gather of axes"));
+}

@@ -100,6 +100,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/interop/onnx/internal/nodes/unit_vectors_by_parts.hpp"
 #    include "intq/interop/onnx/internal/operators.hpp"
 #    include "intq/interop/onnx/internal/position_tables.hpp"
+#    include "intq/interop/onnx/internal/uneven_averages.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -379,8 +380,9 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> import_model(const Model& model)
 INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
     const nn::SkipInitScope weights_are_in_the_file;
     const std::size_t node_count = model.graph.nodes.size();
-    const std::optional<Model> tables = detail::with_position_tables(model);
-    const detail::ReadForm form(tables ? *tables : model);
+    const std::optional<Model> averages = detail::with_uneven_averages(model);
+    const std::optional<Model> tables = detail::with_position_tables(averages ? *averages : model);
+    const detail::ReadForm form(tables ? *tables : averages ? *averages : model);
     return detail::Importer(form.model(), node_count).run();
 }
 
@@ -403,8 +405,9 @@ INTQ_INLINE bool is_quantized(const Model& model) {
 
 INTQ_INLINE std::vector<RefusedNode> find_refused_nodes(const Model& model) {
     const std::size_t node_count = model.graph.nodes.size();
-    const std::optional<Model> tables = detail::with_position_tables(model);
-    const detail::ReadForm form(tables ? *tables : model);
+    const std::optional<Model> averages = detail::with_uneven_averages(model);
+    const std::optional<Model> tables = detail::with_position_tables(averages ? *averages : model);
+    const detail::ReadForm form(tables ? *tables : averages ? *averages : model);
     return detail::Importer(form.model(), node_count).find_refused();
 }
 
