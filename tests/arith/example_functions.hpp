@@ -17,6 +17,7 @@
 #include "intq/arith/conv.hpp"
 #include "intq/arith/dynamic_qparams.hpp"
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/fixed_point_log_softmax.hpp"
 #include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/histogram.hpp"
 #include "intq/arith/layer_norm.hpp"
@@ -779,6 +780,33 @@ inline ExampleValues fixed_point_softmax(const CallArguments& a) {
     });
 }
 
+/// The logarithm of the sum, and the codes.
+template <class Give> ExampleValues with_fixed_point_log(const CallArguments& a, Give give) {
+    const auto x = a.list<std::int8_t>("x");
+    std::uint32_t entries[arith::fixed_point_log_softmax_entries] = {};
+    const Status status =
+        arith::make_fixed_point_log_softmax_table(target::tflite<>::policy, {a.real("s_in"), 0, DType::int8}, entries);
+    if (!status) return refusal(status);
+    const std::int32_t largest = *std::max_element(x.begin(), x.end());
+    std::int32_t sum = 0;
+    for (const std::int8_t code : x) sum += arith::FixedPointSoftmax::term(entries[largest - code]);
+    return give(x, largest, entries + 256, arith::FixedPointLogSoftmax::log_of(sum));
+}
+
+inline ExampleValues log_of_terms(const CallArguments& a) {
+    return with_fixed_point_log(
+        a, [](const auto&, std::int32_t, const std::uint32_t*, std::int32_t log) { return values(log); });
+}
+
+inline ExampleValues fixed_point_log_softmax(const CallArguments& a) {
+    return with_fixed_point_log(a, [](const auto& x, std::int32_t largest, const std::uint32_t* of, std::int32_t log) {
+        ExampleValues result;
+        for (const std::int8_t code : x)
+            result.push_back(example_value(arith::FixedPointLogSoftmax::code(of[largest - code], log)));
+        return result;
+    });
+}
+
 inline ExampleValues wide_softmax(const CallArguments& a) {
     const auto x = a.list<std::int16_t>("x");
     const std::int32_t largest = *std::max_element(x.begin(), x.end());
@@ -954,6 +982,8 @@ inline const ExampleFunctions& functions() {
          {"s_in d", INTQ_EXAMPLE(values_of(fixed_point_tables(a),
                                            [&](const auto& t) { return values(t.term[a.integer("d")]); }))}},
         {"fixed_point_softmax", {"s_in x output=int8", &fixed_point_softmax}},
+        {"log_of_terms", {"s_in x", &log_of_terms}},
+        {"fixed_point_log_softmax", {"s_in x", &fixed_point_log_softmax}},
         {"wide_softmax", {"s_in x", &wide_softmax}},
         {"hard_swish", {"s_in s_out x zp_in=0 zp_out=0", &hard_swish}},
         {"leaky_relu", {"s_in s_out alpha x zp_in=0 zp_out=0", &leaky_relu}},

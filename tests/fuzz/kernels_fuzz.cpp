@@ -351,13 +351,17 @@ Outcome run_softmax(const KernelTable& table, Draw draw) {
 
 Outcome run_log_softmax(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
+    const bool is_fixed_point =
+        d.dtype == DType::int8 && draw.one_in(2) && table.policy().softmax == arith::SoftmaxRule::fixed_point;
+    const auto rule = is_fixed_point ? arith::SoftmaxRule::fixed_point : arith::SoftmaxRule::requantized;
     const auto* const row =
-        find(table.log_softmax, [&](const kernels::LogSoftmaxRow& r) { return r.dtype == d.dtype; });
+        find(table.log_softmax, [&](const kernels::LogSoftmaxRow& r) { return r.rule == rule && r.dtype == d.dtype; });
     std::uint32_t entries[arith::log_softmax_entries(DType::int16)];
     const arith::CodesOf x = d.codes(draw, draw_scale(draw)), y = d.codes(draw, draw_scale(draw));
     const auto step = arith::make_log_softmax_step(x);
     const auto words = arith::make_log_softmax_words(table.policy(), y);
     if (row == nullptr || !step || !words || !arith::make_log_softmax_tables(x, entries).ok()) return {};
+    if (is_fixed_point && !arith::make_fixed_point_log_softmax_table(table.policy(), x, entries).ok()) return {};
     const arith::OutputCodes codes = d.clamp(draw, y);
     const index_t rows = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 40),
                   inner = draw.between(1, 9), size = rows * count * inner;

@@ -181,6 +181,11 @@ class Model(Network):
         return self.add_operator(builtin, [condition, x, y], z, "SelectV2Options" if builtin[-1] == "2" else
                                  "SelectOptions", 1)
 
+    def log_softmax(self, x):
+        real = x.real - x.real.max(axis=-1, keepdims=True)
+        y = self.value([x], real - np.log(np.exp(real).sum(axis=-1, keepdims=True)), 1 / 16, 127)
+        return self.add_operator("LOG_SOFTMAX", [x], y, "LogSoftmaxOptions", 2)
+
     def ids(self, shape, rows):
         """The model's input: rows of a table."""
         v = Value(self.tensor(shape, "int32", None, 0), self.random.integers(0, rows, shape), "int32", 1, 0)
@@ -664,6 +669,17 @@ def extremes(n):
     n.extreme("MINIMUM", x, n.reverse(x, (2,)))
 
 
+def log_shares(n):
+    """Rows of equal and of distant codes, sharp and flat ones."""
+    x = n.input((2, 6, 9))
+    for scale in (x.scale, 0.004, 0.26, 2.9):
+        y = n.value([x], x.real, np.float32(scale), 5)
+        n.add_operator("QUANTIZE", [x], y, "QuantizeOptions", 2)
+        n.log_softmax(y)
+    n.log_softmax(n.fully(x, 33, keep=True))
+    n.log_softmax(n.quantize(x, x.scale * np.float32(40), 0))
+
+
 def selected(n):
     x = n.input((2, 4, 5, 6))
     y, low = n.reverse(x, (1,)), RANGE[x.dtype][0]
@@ -1034,11 +1050,12 @@ def float_attention(n):
         heads.append(n.op("TRANSPOSE", [y, n.ints((0, 2, 1, 3))], (2, 2, 5, 4), "TransposeOptions"))
     q, k, v = heads
     s = n.op("BATCH_MATMUL", [q, k], (2, 2, 5, 5), "BatchMatMulOptions", adjY=True)
+    g = n.op("LOG_SOFTMAX", [s], (2, 2, 5, 5), "LogSoftmaxOptions")
     s = n.op("SOFTMAX", [s], (2, 2, 5, 5), "SoftmaxOptions", beta=1.0)
     y = n.op("BATCH_MATMUL", [s, v], (2, 2, 5, 4), "BatchMatMulOptions")
     t = n.op("BATCH_MATMUL", [y, s], (2, 2, 4, 5), "BatchMatMulOptions", adjX=True)
     y = n.op("BATCH_MATMUL", [y, n.random_of(1, 1, 4, 3)], (2, 2, 5, 3), "BatchMatMulOptions")
-    return x, [n.op("BATCH_MATMUL", [y, n.random_of(6, 3)], (2, 2, 5, 6), "BatchMatMulOptions", adjY=True), t]
+    return x, [n.op("BATCH_MATMUL", [y, n.random_of(6, 3)], (2, 2, 5, 6), "BatchMatMulOptions", adjY=True), t, g]
 
 
 def float_pieces(n):
@@ -1119,6 +1136,15 @@ def fine_square(n):
     """LiteRT stops at a factor of 1 and more."""
     x = n.input((1, 4, 2))
     n.squared_difference(x, n.reverse(x, (1,)), x.scale * x.scale * np.float32(0.0002), -128)
+
+
+def other_logarithm(n):
+    x = n.input((1, 8))
+    n.add_operator("LOG_SOFTMAX", [x], n.value([x], x.real, 1 / 8, 127), "LogSoftmaxOptions", 2)
+
+
+def coarse_logarithm(n):
+    n.log_softmax(n.quantize(n.input((1, 8)), np.float32(9), 0))
 
 
 def bytewise_sum(n):
@@ -1313,6 +1339,7 @@ def folded_batch(n):
 REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_centers"),
            ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"), ("int8", repeated_edge, "MIRROR_PAD.*SYMMETRIC"),
            ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
+           ("int8", other_logarithm, "LOG_SOFTMAX.*scale 1/16"), ("int8", coarse_logarithm, "LOG_SOFTMAX.*scale"),
            ("int16", bytewise_sum, "SUM.*bytes of int16 codes as uint8"),
            ("int16", wide_square, "SQUARED_DIFFERENCE.*other codes than int8"),
            ("int8", fine_square, "SQUARED_DIFFERENCE.*its scales"),
@@ -1349,8 +1376,8 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
 
 
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, squares, layer_norm, constants, pools, means,
-        moves, slices, pieces, gathered, blocks, extremes, selected, selected_sample, embeddings, lookups,
-        pads, joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape,
+        moves, slices, pieces, gathered, blocks, extremes, log_shares, selected, selected_sample, embeddings,
+        lookups, pads, joins, nearest, bilinear, functions, swishes, leaks, tables, clamps, conversions, computed_shape,
         computed_size, unet,
         mobilenet3, keyword_stream, constant_image, products, matrices, one_sample, sample_rows, attention]
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, layer_norm, constants, pools, means,
@@ -1365,7 +1392,8 @@ SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8",
          ("int8", pads), ("int8", products), ("int16", pieces), ("int8", gathered), ("int8", blocks),
          ("int8", extremes), ("int8", tables), ("int16", wide_tables), ("uint8", unsigned_net),
          ("int8", squares), ("int8", layer_norm), ("int16", layer_norm), ("uint8", totals),
-         ("int8", selected), ("int16", selected), ("int8", selected_sample), ("int8", embeddings), ("int16", lookups)]
+         ("int8", selected), ("int16", selected), ("int8", selected_sample), ("int8", embeddings), ("int16", lookups),
+         ("int8", log_shares)]
 
 
 def empty_model(name, generator, dtype):

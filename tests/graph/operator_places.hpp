@@ -151,7 +151,7 @@ inline bool copies_codes(const OperatorRow& row) { return row.name == "masked_fi
 /// Whether an engine holds integers for it in TFLite: it computes new codes there, without weights.
 inline bool has_given_parameters(const OperatorRow& row) {
     return has_instruction(row) && !has_weights(row) && !row.tflite.empty() && !graph::may_keep_grid(row.numbers) &&
-           !copies_codes(row);
+           !copies_codes(row) && row.name != "log_softmax";  // which has another rule in TFLite's files alone
 }
 inline constexpr OtherName given_parameters[] = {
     {"cat", "requantize"},   // of each input

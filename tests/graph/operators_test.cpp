@@ -134,9 +134,8 @@ void check_tflite(Report& report, const OperatorRow& row) {
         report.expect(is_known, place, named + ", which has no row");
         constexpr std::string_view of_codes_alone[] = {"STRIDED_SLICE", "PADV2", "SELECT", "SELECT_V2",
                                                        "EMBEDDING_LOOKUP"};
-        const bool is_of_codes_alone =
-            is_stub(row) || std::find(std::begin(of_codes_alone), std::end(of_codes_alone), word) !=
-                                std::end(of_codes_alone);
+        const bool is_of_codes_alone = is_stub(row) || std::find(std::begin(of_codes_alone), std::end(of_codes_alone),
+                                                                 word) != std::end(of_codes_alone);
         report.expect(is_of_codes_alone || !is_known || one->import_float != nullptr, place,
                       named + ", whose row has no function of real numbers");
     });

@@ -171,6 +171,72 @@ inline wide one_over_one_plus(wide a) {
     return saturating_shift(x, 1);
 }
 
+/// ln(s·2^-19) for s >= 2^19 as TFLite's kernel approximates it, in steps of 2^-26: as s = 2^k·t, with t or t/sqrt(2)
+/// between 0.7 and 1, and a quotient of polynomials.
+inline wide tflite_logarithm(wide s) {
+    const wide root_half = 1518500250, fourth_root = 1805811301;
+    int room = 0;  // bits without the sign above s
+    while (power_of_two(30 - room) > s) {
+        ++room;
+    }
+    const wide scaled_by_root = saturating_shift(high_product(saturating_shift(s, room), root_half), 1);
+    const wide through_root = high_product(s, root_half);
+    int other_room = 0;
+    while (power_of_two(30 - other_room) > through_root) {
+        ++other_room;
+    }
+    const wide r = std::min(scaled_by_root, saturating_shift(s, other_room));
+    const wide first_power = (11 - room) * power_of_two(25) + power_of_two(23);
+    const wide second_power = (12 - other_room) * power_of_two(25) - power_of_two(23);
+    const wide q = 2 * (r - fourth_root);
+    const wide q2 = high_product(q, q);
+    const wide half_sum = divide_half_away(r + fourth_root, 2);
+    const wide numerator = high_product(q, r) + high_product(high_product(q, q2), 117049297);
+    const wide denominator_less_one =
+        high_product(half_sum, 1057819769 + q + high_product(127690142, q2)) + high_product(638450708, q);
+    const wide fraction =
+        high_product(rounding_divide_by_power_of_two(numerator, 6), one_over_one_plus(denominator_less_one));
+    return saturating_shift(high_product(std::max(first_power, second_power), 1488522236) + fraction, 1);
+}
+
+struct TfliteLogSoftmax {
+    std::vector<std::int64_t> codes;
+    std::int64_t radius = 0;
+};
+
+/// TFLite's log-softmax of int8 codes, with both of its bounds of a distance.
+inline TfliteLogSoftmax tflite_log_softmax(const std::vector<std::int64_t>& row, float scale, bool single) {
+    const double real = std::min(static_cast<double>(scale) * 67108864.0, single ? 1073741823.0 : 2147483647.0);
+    const TfliteMultiplier m = make_tflite_multiplier(real, single);
+    const auto in_steps = [&](std::int64_t difference) {
+        return single ? multiply_single_rounding(difference, m) : multiply_double_rounding(difference, m);
+    };
+    TfliteLogSoftmax result;
+    result.radius = static_cast<std::int64_t>(std::floor(31.0 * 67108864.0 / std::ldexp(1.0, m.shift)));
+    const std::int64_t largest = *std::max_element(row.begin(), row.end());
+    wide sum = 0;
+    for (const std::int64_t x : row) {
+        if (largest - x <= result.radius) {
+            sum += rounding_divide_by_power_of_two(exponential_on_negative_values(in_steps(x - largest)), 12);
+        }
+    }
+    const wide logarithm = tflite_logarithm(sum);
+    const TfliteMultiplier back =
+        make_tflite_multiplier(std::ldexp(1.0, 31 - m.shift) / static_cast<double>(m.multiplier), single);
+    const wide left = single ? multiply_single_rounding(logarithm - power_of_two(31), back)
+                             : multiply_double_rounding(logarithm - power_of_two(31), back);
+    const wide bound = std::max<wide>(-result.radius - 1, left);
+    for (const std::int64_t x : row) {
+        if (x - largest <= bound) {
+            result.codes.push_back(-128);
+            continue;
+        }
+        const wide code = rounding_divide_by_power_of_two(in_steps(x - largest) - logarithm, 22) + 127;
+        result.codes.push_back(static_cast<std::int64_t>(clamp(code, -128, 127)));
+    }
+    return result;
+}
+
 /// The codes of one row of int8 codes, of 8 or of 16 bits.
 inline std::vector<std::int64_t> tflite_softmax(const std::vector<std::int64_t>& row, float scale, int bits,
                                                 bool single) {

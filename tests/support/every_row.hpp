@@ -302,6 +302,9 @@ inline bool run_log_softmax_rows(const KernelTable& table) {
         const auto words = arith::make_log_softmax_words(table.policy(), of);
         const arith::OutputCodes all = all_codes(row.dtype);
         if (!step.ok() || !words.ok() || !arith::make_log_softmax_tables(of, entries).ok()) return false;
+        if (row.rule == arith::SoftmaxRule::fixed_point &&
+            !arith::make_fixed_point_log_softmax_table(table.policy(), of, entries).ok())
+            return false;
         clear_y();
         row.run({.x = x_memory,
                  .y = y_memory,
@@ -314,7 +317,7 @@ inline bool run_log_softmax_rows(const KernelTable& table) {
                  .step = *step});
         if (!y_agrees(row.dtype)) return false;
     }
-    return table.log_softmax.size() == 2;
+    return table.log_softmax.size() == (table.policy().softmax == arith::SoftmaxRule::fixed_point ? 3 : 2);
 }
 
 inline bool run_matmul_rows(const KernelTable& table) {

@@ -70,12 +70,13 @@ constexpr Status make_fixed_point_log_softmax_table(const PolicyRecord& policy, 
     const bool is_single = policy.requantize == RequantizeRule::single_rounding;
     const QuantizedMultiplier by = *quantize_multiplier(static_cast<double>(in.scale) * 0x1p26);
     const double radius = floor(31.0 * 0x1p26 / power_of_two(by.shift));
+    const auto scaled = [&](int d) {
+        return is_single ? multiply_by_quantized_multiplier<single_rounding>(d, by.multiplier, by.shift)
+                         : multiply_by_quantized_multiplier<double_rounding>(d, by.multiplier, by.shift);
+    };
     for (int d = 0; d < 256; ++d) {
         entries[d] = tables->term[d];
-        const std::int32_t value = d > radius  ? 0
-                                   : is_single ? multiply_by_quantized_multiplier<single_rounding>(-d, by.multiplier, by.shift)
-                                               : multiply_by_quantized_multiplier<double_rounding>(-d, by.multiplier, by.shift);
-        entries[256 + d] = d > radius ? log_softmax_beyond_radius : static_cast<std::uint32_t>(-value);
+        entries[256 + d] = d > radius ? log_softmax_beyond_radius : static_cast<std::uint32_t>(-scaled(-d));
     }
     return {};
 }

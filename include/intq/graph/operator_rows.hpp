@@ -111,7 +111,7 @@ inline constexpr OperatorRow operator_rows[] = {
     {.name = "softmax", .modules = "Softmax", .functions = "softmax", .methods = "softmax", .onnx = "Softmax",
      .onnx_on_codes = "QLinearSoftmax", .tflite = "SOFTMAX", .suite_values = SuiteValues::real},
     {.name = "log_softmax", .modules = "LogSoftmax", .functions = "log_softmax", .methods = "log_softmax",
-     .onnx = "LogSoftmax", .suite_values = SuiteValues::real},
+     .onnx = "LogSoftmax", .tflite = "LOG_SOFTMAX", .suite_values = SuiteValues::real},
     // Of one dimension: images of one row.
     {.name = "max_pool2d", .modules = "MaxPool2d MaxPool1d", .onnx = "MaxPool GlobalMaxPool", .tflite = "MAX_POOL_2D",
      .numbers = Numbers::chosen, .suite_values = SuiteValues::as_input},

@@ -389,6 +389,15 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     log_softmax.entry_count = arith::log_softmax_entries(DType::int8);
     log_softmax.entries = log_entries;
     RoundTrip(OpKind::log_softmax, DType::int8, {image, image}, &log_softmax).check(table, ops);
+    if (table.policy().softmax == arith::SoftmaxRule::fixed_point) {
+        std::uint32_t fixed_entries[arith::fixed_point_log_softmax_entries];
+        REQUIRE(arith::make_fixed_point_log_softmax_table(table.policy(), x, fixed_entries).ok());
+        kernels::LogSoftmaxParams fixed;
+        fixed.count = 3;
+        fixed.entry_count = arith::fixed_point_log_softmax_entries;
+        fixed.entries = fixed_entries;
+        RoundTrip(OpKind::log_softmax, DType::int8, {image, image}, &fixed).check(table, ops);
+    }
     if (!kernels::operators::has_softmax(table, {DType::int16, DType::none, DType::int16})) return;
     if (table.policy().softmax == arith::SoftmaxRule::requantized) {
         std::uint32_t entries[arith::int16_softmax_entries];

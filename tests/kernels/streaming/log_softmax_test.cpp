@@ -5,6 +5,9 @@
 
 #include <random>
 
+#include "intq/arith/fixed_point_log_softmax.hpp"
+#include "intq/arith/fp32.hpp"
+#include "intq/arith/litert.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "reference/softmax.hpp"
@@ -34,7 +37,7 @@ std::vector<Code> run(std::size_t target, const std::vector<Code>& x, float scal
     std::vector<Code> y;
     for (const test::BackendTables& backend : test::usable_backend_tables())
         for (const kernels::LogSoftmaxRow& row : backend.tables[target]->log_softmax) {
-            if (row.dtype != dtype_of<Code>) continue;
+            if (row.rule != arith::SoftmaxRule::requantized || row.dtype != dtype_of<Code>) continue;
             for (const Executor& executor : {serial, backward.executor()}) {
                 test::GuardedBuffer to(x.size() * sizeof(Code));
                 row.run({.x = x.data(),
@@ -122,7 +125,98 @@ template <class Code> void check_target(std::size_t target, double most) {
     CHECK(worst > 0.45);
 }
 
+/// TFLite's codes of every backend, which are one.
+std::vector<std::int8_t> run_fixed_point(std::size_t target, const std::vector<std::int8_t>& x, float scale,
+                                         index_t inner) {
+    std::uint32_t entries[arith::fixed_point_log_softmax_entries];
+    REQUIRE(arith::make_fixed_point_log_softmax_table(test::scalar_tables().tables[target]->policy(),
+                                                      {scale, 0, DType::int8}, entries)
+                .ok());
+    REQUIRE(arith::are_fixed_point_log_softmax_entries(entries));
+    test::BackwardExecutor backward;
+    std::vector<std::int8_t> y;
+    for (const test::BackendTables& backend : test::usable_backend_tables()) {
+        const auto* const row =
+            kernels::operators::find_log_softmax(*backend.tables[target], arith::SoftmaxRule::fixed_point, DType::int8);
+        REQUIRE(row != nullptr);
+        for (const Executor& executor : {serial, backward.executor()}) {
+            test::GuardedBuffer to(x.size());
+            row->run({.x = x.data(),
+                      .y = to.as<std::int8_t>(),
+                      .rows = 1,
+                      .count = static_cast<index_t>(x.size()) / inner,
+                      .inner = inner,
+                      .executor = &executor,
+                      .entries = entries});
+            CHECK(to.is_intact());
+            const std::vector<std::int8_t> given(to.as<std::int8_t>(), to.as<std::int8_t>() + x.size());
+            if (y.empty()) y = given;
+            CHECK(given == y);
+        }
+    }
+    REQUIRE(y.size() == x.size());
+    return y;
+}
+
 }  // namespace
+
+TEST_CASE("TFLite's log_softmax is the oracle's on each target of its family, and near real arithmetic") {
+    std::mt19937 random(6);
+    double worst = 0;
+    int wrong = 0;
+    for (const std::size_t target : {std::size_t{1}, std::size_t{2}, std::size_t{6}})
+        for (int i = 0; i < 300; ++i) {
+            const index_t count = i % 50 == 0 ? 4095 : 1 + static_cast<index_t>(random() % 40);
+            const index_t inner = 1 + static_cast<index_t>(random() % 3);
+            const float scale =
+                std::ldexp(1.0f + static_cast<float>(random() % 1000) / 1000.0f, static_cast<int>(random() % 14) - 11);
+            const auto x = random_row<std::int8_t>(random, i, count * inner);
+            const auto y = run_fixed_point(target, x, scale, inner);
+            for (index_t first = 0; first < inner; ++first) {
+                std::vector<std::int64_t> row;
+                for (index_t k = 0; k < count; ++k) row.push_back(x[static_cast<std::size_t>(first + k * inner)]);
+                const ref::TfliteLogSoftmax expected = ref::tflite_log_softmax(row, scale, target == 2);
+                const std::int64_t largest = *std::max_element(row.begin(), row.end());
+                long double sum = 0;
+                for (const std::int64_t code : row)
+                    sum += std::exp(static_cast<long double>(code - largest) * static_cast<long double>(scale));
+                for (std::size_t k = 0; k < row.size(); ++k) {
+                    const std::int64_t given = y[static_cast<std::size_t>(first) + k * static_cast<std::size_t>(inner)];
+                    wrong += given != expected.codes[k];
+                    const long double logarithm =
+                        static_cast<long double>(row[k] - largest) * static_cast<long double>(scale) - std::log(sum);
+                    const long double real = 127 + 16 * logarithm;
+                    if (largest - row[k] <= expected.radius && real > -128)
+                        worst = std::max(worst, static_cast<double>(std::abs(real - static_cast<long double>(given))));
+                }
+            }
+        }
+    INFO("largest error " << worst << " codes");
+    CHECK(wrong == 0);
+    CHECK(worst < 0.501);
+    CHECK(worst > 0.45);
+}
+
+TEST_CASE("TFLite's log_softmax refuses scales at which LiteRT has other bounds, and tables that are none") {
+    std::uint32_t entries[arith::fixed_point_log_softmax_entries];
+    const auto made = [&](float scale) {
+        return arith::make_fixed_point_log_softmax_table(target::litert::policy, {scale, 0, DType::int8}, entries);
+    };
+    for (const float scale : {8.0f, 0x1p-25f}) CHECK(made(scale).code == StatusCode::scale_out_of_range);
+    CHECK(made(std::nanf("")).op == OpKind::log_softmax);
+    CHECK(arith::make_fixed_point_log_softmax_table(target::fp32::policy, {0.1f, 0, DType::int8}, entries).code ==
+          StatusCode::unsupported);
+    const auto refuses = [&](std::size_t place, std::uint32_t entry) {
+        REQUIRE(made(0.1f).ok());
+        REQUIRE(arith::are_fixed_point_log_softmax_entries(entries));
+        entries[place] = entry;
+        return !arith::are_fixed_point_log_softmax_entries(entries);
+    };
+    CHECK(refuses(0, 0x7ffffffeu));
+    CHECK(refuses(255, 0x80000000u));
+    CHECK(refuses(256, 1));
+    CHECK(refuses(511, 0x80000001u));
+}
 
 TEST_CASE("log_softmax is the oracle's on each target, and near real arithmetic") {
     check_target<std::int8_t>(0, 0.51);

@@ -5,6 +5,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 #define INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 
+#include "intq/arith/fixed_point_log_softmax.hpp"
 #include "intq/arith/log_softmax.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
@@ -26,13 +27,13 @@ struct SoftmaxParams {
 };
 template <> inline constexpr ParamKind param_kind<SoftmaxParams> = ParamKind::softmax;
 
-/// Parameters of a log-softmax instruction.
+/// Parameters of a log-softmax instruction. Their number of entries tells its rule.
 struct LogSoftmaxParams {
     std::int64_t step = 0;          // of arith::LogSoftmax
     RequantizeParams requantize{};  // from its accumulators
     index_t count = 1;              // extent of the axis
     index_t inner = 1;              // elements from one to the next along it
-    index_t entry_count = 0;        // log_softmax_entries() of the input's type
+    index_t entry_count = 0;        // log_softmax_entries() of the input's type, or fixed_point_log_softmax_entries
     const std::uint32_t* entries = nullptr;
 };
 template <> inline constexpr ParamKind param_kind<LogSoftmaxParams> = ParamKind::log_softmax;
@@ -76,6 +77,17 @@ inline void describe_params(SoftmaxParams& step, auto& fields) {
                          Field::storage);
 }
 
+constexpr arith::SoftmaxRule rule_of(const LogSoftmaxParams& step) noexcept {
+    return step.entry_count == arith::fixed_point_log_softmax_entries ? arith::SoftmaxRule::fixed_point
+                                                                      : arith::SoftmaxRule::requantized;
+}
+
+/// Whether the numbers of the struct, which may come from anywhere, are those of a rule for the type.
+constexpr bool are_log_softmax_numbers(const LogSoftmaxParams& step, DType input) noexcept {
+    if (rule_of(step) == arith::SoftmaxRule::fixed_point) return input == DType::int8;
+    return step.entry_count == arith::log_softmax_entries(input) && arith::is_log_softmax_step(step.step);
+}
+
 inline void describe_memory(LogSoftmaxParams& step, auto& fields) {
     fields.memory("entries", step.entries, ParamType::uint32, step.entry_count);
 }
@@ -85,14 +97,18 @@ inline void describe_params(LogSoftmaxParams& step, auto& fields) {
     fields("count", step.count);
     fields("inner", step.inner);
     fields("entry_count", step.entry_count);
-    const bool is_narrow = step.entry_count == arith::log_softmax_entries(DType::int8);
-    const DType input = is_narrow ? DType::int8 : DType::int16;
-    if (!fields.expect(step.entry_count == arith::log_softmax_entries(input) && arith::is_log_softmax_step(step.step),
-                       Field::storage))
-        return;
-    fields.expect(step.count >= 1 && step.count <= arith::softmax_most_terms && step.inner >= 1, Field::axis);
+    const bool is_wide = step.entry_count == arith::log_softmax_entries(DType::int16);
+    const DType input = is_wide ? DType::int16 : DType::int8;
+    if (!fields.expect(are_log_softmax_numbers(step, input), Field::storage)) return;
+    const arith::SoftmaxRule rule = rule_of(step);
+    fields.expect(step.count >= 1 && step.count <= most_softmax_terms(rule, input) && step.inner >= 1, Field::axis);
     describe_memory(step, fields);
-    fields.expect_memory([&] { return arith::are_log_softmax_tables(step.entries, input); }, Field::storage);
+    fields.expect_memory(
+        [&] {
+            return rule == arith::SoftmaxRule::fixed_point ? arith::are_fixed_point_log_softmax_entries(step.entries)
+                                                           : arith::are_log_softmax_tables(step.entries, input);
+        },
+        Field::storage);
 }
 
 namespace operators {
@@ -167,9 +183,16 @@ inline constexpr ProgramOperator softmax_operator{.op = OpKind::softmax,
                                                   .workspace_size = &softmax_workspace,
                                                   .params = param_struct<SoftmaxParams>};
 
+/// The row that runs a log-softmax; null where there is none.
+inline const LogSoftmaxRow* find_log_softmax(const KernelTable& table, arith::SoftmaxRule rule, DType dtype) noexcept {
+    for (const LogSoftmaxRow& row : table.log_softmax)
+        if (row.rule == rule && row.dtype == dtype) return &row;
+    return nullptr;
+}
+
 inline bool has_log_softmax(const KernelTable& table, const OperatorTypes& types) noexcept {
     return types.input == types.output &&
-           detail::has_any(table.log_softmax, [&](const LogSoftmaxRow& row) { return row.dtype == types.input; });
+           find_log_softmax(table, arith::SoftmaxRule::requantized, types.input) != nullptr;
 }
 
 inline Status check_log_softmax(const OperatorCall& call) noexcept {
@@ -178,32 +201,32 @@ inline Status check_log_softmax(const OperatorCall& call) noexcept {
     if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     const index_t size = call.y().elements_per_image();
     const DType x = call.x().dtype, y = call.y().dtype;
-    if (!has_log_softmax(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
-    if (step.entry_count != arith::log_softmax_entries(x) || !arith::is_log_softmax_step(step.step))
+    if (x != y || find_log_softmax(call.table, rule_of(step), x) == nullptr) return detail::no_kernel(call.op, x);
+    if (!are_log_softmax_numbers(step, x))
         return corrupt(call.op, Field::storage, step.entry_count, arith::log_softmax_entries(x));
-    if (step.count < 1 || step.count > arith::softmax_most_terms)
-        return corrupt(call.op, Field::axis, step.count, arith::softmax_most_terms);
+    const index_t most = most_softmax_terms(rule_of(step), x);
+    if (step.count < 1 || step.count > most) return corrupt(call.op, Field::axis, step.count, most);
     if (size % step.count != 0 || size / step.count % step.inner != 0)
         return corrupt(call.op, Field::axis, step.count, size);
+    if (rule_of(step) == arith::SoftmaxRule::fixed_point) return {};
     if (!arith::are_words(policy.requantize, step.requantize.words, 32)) return corrupt(call.op, Field::scale, 0, 0);
     return arith::check_output_codes(policy, step.requantize.codes, y, call.op);
 }
 
 inline void run_log_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& step = call.params_as<LogSoftmaxParams>();
-    const DType dtype = call.x().dtype;
-    const auto& row =
-        detail::find_row(call.table.log_softmax, [&](const LogSoftmaxRow& r) { return r.dtype == dtype; });
-    row.run({.x = call.x_data(),
-             .y = call.y_data(),
-             .rows = call.y_size() / (step.count * step.inner),
-             .count = step.count,
-             .inner = step.inner,
-             .executor = call.executor,
-             .entries = step.entries,
-             .words = &step.requantize.words,
-             .codes = &step.requantize.codes,
-             .step = step.step});
+    const LogSoftmaxRow* const row = find_log_softmax(call.table, rule_of(step), call.x().dtype);
+    INTQ_ASSERT(row != nullptr);
+    row->run({.x = call.x_data(),
+              .y = call.y_data(),
+              .rows = call.y_size() / (step.count * step.inner),
+              .count = step.count,
+              .inner = step.inner,
+              .executor = call.executor,
+              .entries = step.entries,
+              .words = &step.requantize.words,
+              .codes = &step.requantize.codes,
+              .step = step.step});
 }
 
 inline constexpr ProgramOperator log_softmax_operator{.op = OpKind::log_softmax,

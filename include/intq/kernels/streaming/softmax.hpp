@@ -7,6 +7,7 @@
 #include <array>
 
 #include "intq/arith/constraints.hpp"
+#include "intq/arith/fixed_point_log_softmax.hpp"
 #include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/lanes.hpp"
 #include "intq/arith/log_softmax.hpp"
@@ -158,6 +159,26 @@ template <class Policy, class Code> void log_softmax_codes(const SoftmaxCall& ca
     });
 }
 
+/// y = the logarithms of the probabilities of rows of int8 codes, by arith::FixedPointLogSoftmax
+///
+/// @pre 1 <= count <= arith::fixed_point_softmax_most_terms; are_fixed_point_log_softmax_entries(entries); y is x or
+///      does not overlap it
+///
+/// Result, memory and cost as softmax_codes()
+inline void fixed_point_log_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
+    using arith::FixedPointLogSoftmax;
+    const std::uint32_t* const values = call.entries + arith::fixed_point_log_softmax_entries / 2;
+    detail::for_each_softmax<std::int8_t, std::int8_t>(call, [&](const std::int8_t* x, std::int8_t* y, index_t stride) {
+        const std::int32_t largest = detail::largest_of(x, call.count, stride);
+        std::int32_t sum = 0;
+        for (index_t k = 0; k < call.count; ++k)
+            sum += arith::FixedPointSoftmax::term(call.entries[largest - x[k * stride]]);
+        const std::int32_t log = FixedPointLogSoftmax::log_of(sum);
+        for (index_t k = 0; k < call.count; ++k)
+            y[k * stride] = FixedPointLogSoftmax::code(values[largest - x[k * stride]], log);
+    });
+}
+
 namespace detail {
 
 template <class TargetType> constexpr auto softmax_rows_of() noexcept {
@@ -189,8 +210,14 @@ template <class TargetType, class Backend> inline constexpr auto softmax_rows = 
 template <class TargetType, class Backend>
 inline constexpr auto log_softmax_rows = [] {
     using Policy = arith::RequantizePolicy<TargetType, std::int32_t>;
-    return std::array{LogSoftmaxRow{DType::int8, &log_softmax_codes<Policy, std::int8_t>},
-                      LogSoftmaxRow{DType::int16, &log_softmax_codes<Policy, std::int16_t>}};
+    using arith::SoftmaxRule;
+    constexpr LogSoftmaxRow narrow{SoftmaxRule::requantized, DType::int8, &log_softmax_codes<Policy, std::int8_t>},
+        wide{SoftmaxRule::requantized, DType::int16, &log_softmax_codes<Policy, std::int16_t>};
+    if constexpr (TargetType::policy.softmax == SoftmaxRule::fixed_point)
+        return std::array{narrow, wide,
+                          LogSoftmaxRow{SoftmaxRule::fixed_point, DType::int8, &fixed_point_log_softmax_codes}};
+    else
+        return std::array{narrow, wide};
 }();
 
 }  // namespace detail

@@ -35,7 +35,8 @@ struct SoftmaxRow {
     void (*run)(const SoftmaxCall&);
 };
 struct LogSoftmaxRow {
-    DType dtype;  // of both
+    arith::SoftmaxRule rule;  // fixed_point: TFLite's, whose output has a fixed scale
+    DType dtype;              // of both
     void (*run)(const SoftmaxCall&);
 };
 

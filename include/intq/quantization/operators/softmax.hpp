@@ -22,6 +22,10 @@ std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int a
 std::int32_t add_log_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
                              const program::LayerName& layer);
 
+/// TFLite's log-softmax of int8 codes, whose output has the scale 1/16 and the zero point 127.
+std::int32_t add_fixed_point_log_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis,
+                                         const OwnedQParams& output, const program::LayerName& layer);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
@@ -32,6 +36,7 @@ std::int32_t add_log_softmax(program::ProgramBuilder& builder, std::int32_t x, i
 #    include <string>
 #    include <utility>
 
+#    include "intq/arith/fixed_point_log_softmax.hpp"
 #    include "intq/arith/fixed_point_softmax.hpp"
 #    include "intq/arith/log_softmax.hpp"
 #    include "intq/arith/softmax.hpp"
@@ -106,28 +111,68 @@ INTQ_INLINE std::int32_t add_softmax(program::ProgramBuilder& builder, std::int3
                         builder.keep_params(step), layer);
 }
 
-INTQ_INLINE std::int32_t add_log_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis,
-                                         const OwnedQParams& output, const program::LayerName& layer) {
+namespace detail {
+
+/// The parameters of a log-softmax along an axis, and the memory of its entries, which is still to be written.
+INTQ_INLINE std::pair<kernels::LogSoftmaxParams, std::uint32_t*> log_softmax_params(program::ProgramBuilder& builder,
+                                                                                    std::int32_t x, int axis,
+                                                                                    const OwnedQParams& output,
+                                                                                    index_t count,
+                                                                                    const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check_use({OpKind::log_softmax, in.dtype, DType::none, output.dtype}, layer);
-    const QParams out = builder.keep(output);
     kernels::LogSoftmaxParams step;
+    step.entry_count = count;
     step.count = in.shape[axis];
     step.inner = tensor_detail::strides_of(in.shape, in.layout)[static_cast<std::size_t>(axis)];
-    if (step.count > arith::softmax_most_terms)
-        throw Error(layer.name, "a log-softmax of at most " + std::to_string(arith::softmax_most_terms) +
-                                    " terms is possible, given " + std::to_string(step.count));
-    step.step = value_or_throw(arith::make_log_softmax_step(builder.codes_of(x)), layer.name);
-    step.entry_count = arith::log_softmax_entries(in.dtype);
-    const Workspace memory = builder.new_buffer(step.entry_count * static_cast<index_t>(sizeof(std::uint32_t)));
+    if (const index_t most = kernels::most_softmax_terms(kernels::rule_of(step), in.dtype); step.count > most)
+        throw Error(layer.name, "a log-softmax of at most " + std::to_string(most) + " terms is possible, given " +
+                                    std::to_string(step.count));
+    const Workspace memory = builder.new_buffer(count * static_cast<index_t>(sizeof(std::uint32_t)));
     auto* const entries = reinterpret_cast<std::uint32_t*>(memory.data);
-    throw_if_failed(arith::make_log_softmax_tables(builder.codes_of(x), entries), layer.name);
     step.entries = entries;
+    return {step, entries};
+}
+
+INTQ_INLINE std::int32_t push_log_softmax(program::ProgramBuilder& builder, std::int32_t x,
+                                          const kernels::LogSoftmaxParams& step, const QParams& out, DType dtype,
+                                          const program::LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    return builder.push(OpKind::log_softmax, {x}, builder.tensor(dtype, in.shape, out, layer, in.layout),
+                        builder.keep_params(step), layer);
+}
+
+}  // namespace detail
+
+INTQ_INLINE std::int32_t add_log_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis,
+                                         const OwnedQParams& output, const program::LayerName& layer) {
+    const arith::CodesOf in = builder.codes_of(x);
+    auto [step, entries] =
+        detail::log_softmax_params(builder, x, axis, output, arith::log_softmax_entries(in.dtype), layer);
+    step.step = value_or_throw(arith::make_log_softmax_step(in), layer.name);
+    throw_if_failed(arith::make_log_softmax_tables(in, entries), layer.name);
+    const QParams out = builder.keep(output);
     step.requantize.codes = program::ProgramBuilder::output_codes(out);
     step.requantize.words = program::made_or_throw(
         arith::make_log_softmax_words(builder.target(), program::ProgramBuilder::codes_of(output)), out, layer);
-    return builder.push(OpKind::log_softmax, {x}, builder.tensor(output.dtype, in.shape, out, layer, in.layout),
-                        builder.keep_params(step), layer);
+    return detail::push_log_softmax(builder, x, step, out, output.dtype, layer);
+}
+
+INTQ_INLINE std::int32_t add_fixed_point_log_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis,
+                                                     const OwnedQParams& output, const program::LayerName& layer) {
+    using arith::FixedPointLogSoftmax;
+    const arith::CodesOf to = program::ProgramBuilder::codes_of(output);
+    if (builder.at(x).dtype != DType::int8 || to.dtype != DType::int8 || to.scale != FixedPointLogSoftmax::scale ||
+        to.zero_point != FixedPointLogSoftmax::zero_point)
+        throw Error(layer.name, std::string("TFLite's log-softmax has int8 codes, the scale 1/16 and the zero point "
+                                            "127, given ") +
+                                    name_of(to.dtype) + ", " + std::to_string(to.scale) + " and " +
+                                    std::to_string(to.zero_point));
+    const auto [step, entries] =
+        detail::log_softmax_params(builder, x, axis, output, arith::fixed_point_log_softmax_entries, layer);
+    throw_if_failed(arith::make_fixed_point_log_softmax_table(builder.target(), builder.codes_of(x), entries),
+                    layer.name);
+    return detail::push_log_softmax(builder, x, step, builder.keep(output), to.dtype, layer);
 }
 
 class LogSoftmaxStep : public FloatBackedStep {

@@ -75,6 +75,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {45, "STRIDED_SLICE", fields::StridedSlice::type, &operators::strided_slice, nullptr},
     {47, "EXP", -1, &operators::exp, &float_model::exp, false},
     {49, "SPLIT", fields::Split::type, &operators::split, &float_model::split},
+    {50, "LOG_SOFTMAX", -1, &operators::log_softmax, &float_model::log_softmax, false},
     {55, "MAXIMUM", fields::MaximumMinimum::type, &operators::maximum, &float_model::maximum},
     {57, "MINIMUM", fields::MaximumMinimum::type, &operators::minimum, &float_model::minimum},
     {59, "NEG", -1, &operators::neg, &float_model::neg, false},

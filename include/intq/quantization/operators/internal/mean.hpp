@@ -52,9 +52,9 @@ public:
         const OwnedQParams& grid = l.qparams(node);
         const arith::OutputCodes codes = l.output_codes(node);
         const Window2d window{.kernel = {1, cells_}, .stride = {1, cells_}};
-        const std::int32_t y = is_sum_ ? add_window_sum(l.builder(), moved, window, grid, codes, layer)
-                                       : add_avg_pool(l.builder(), moved, window, PoolDivisor::kernel_cells, grid,
-                                                      codes, layer);
+        const std::int32_t y =
+            is_sum_ ? add_window_sum(l.builder(), moved, window, grid, codes, layer)
+                    : add_avg_pool(l.builder(), moved, window, PoolDivisor::kernel_cells, grid, codes, layer);
         Shape shape = l.quantized().output(node).shape;
         shape[0] = samples;
         l.set_view(node, OpKind::reshape, MovedView(y, l.builder().at(y).shape).reshaped(shape).value());

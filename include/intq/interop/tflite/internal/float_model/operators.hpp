@@ -45,6 +45,7 @@ void rsqrt(FloatImport& node);
 void absolute(FloatImport& node);
 void neg(FloatImport& node);
 void softmax(FloatImport& node);
+void log_softmax(FloatImport& node);
 void reshape(FloatImport& node);
 void transpose(FloatImport& node);
 void slice(FloatImport& node);
@@ -281,12 +282,17 @@ INTQ_INLINE void gelu(FloatImport& node) {
     node.set(node.node("Gelu", {node.value()}, {{"approximate", std::string(by_tanh ? "tanh" : "none")}}));
 }
 
+INTQ_INLINE void along_last_axis(FloatImport& node, const char* op_type) {
+    const std::size_t rank = node.input().dims.size();
+    node.set(node.node(op_type, {node.value()}, {{"axis", std::int64_t{rank < 2 ? 0 : 1}}}));
+}
+
 INTQ_INLINE void softmax(FloatImport& node) {
     if (const float beta = node.options().number<float>(fields::Softmax::beta, 0.0f); beta != 1.0f)
         throw Error("its beta is " + std::to_string(beta) + ", expected 1");
-    const std::size_t rank = node.input().dims.size();
-    node.set(node.node("Softmax", {node.value()}, {{"axis", std::int64_t{rank < 2 ? 0 : 1}}}));
+    along_last_axis(node, "Softmax");
 }
+INTQ_INLINE void log_softmax(FloatImport& node) { along_last_axis(node, "LogSoftmax"); }
 
 INTQ_INLINE void reshape(FloatImport& node) {
     const Dims& out = node.output().dims;

@@ -136,10 +136,9 @@ INTQ_INLINE void squared_difference(OperatorImport& node) {
     const float s_x = node.builder().at(x).qparams.scale(), s_y = node.builder().at(y).qparams.scale();
     const auto factors = value_or_throw(arith::make_squared_difference(s_x, s_y, out.scale()), "its scales");
     const float unit = arith::fdiv((std::max)(s_x, s_y), 64.0f);
-    const std::int32_t difference =
-        quantization::add_sum(node.builder(), OpKind::sub, widened(node, x, factors.x, unit, "x"),
-                              widened(node, y, factors.y, unit, "y"), OwnedQParams::per_tensor(unit, DType::int16),
-                              Activation::none, node.layer("difference"));
+    const std::int32_t difference = quantization::add_sum(
+        node.builder(), OpKind::sub, widened(node, x, factors.x, unit, "x"), widened(node, y, factors.y, unit, "y"),
+        OwnedQParams::per_tensor(unit, DType::int16), Activation::none, node.layer("difference"));
     OwnedQParams wide = OwnedQParams::per_tensor(out.scale(), DType::int16);
     wide.zero_points = out.zero_points;
     const arith::OutputCodes codes = node.codes(FusedActivation::none);

@@ -129,8 +129,8 @@ INTQ_INLINE std::optional<ConstantNumbers> masked_constant(OperatorImport& node,
     return result;
 }
 
-/// An operand where the mask is 1, and the zero point elsewhere: half of a product with 0 and 2, which no code takes out
-/// of 32 bits.
+/// An operand where the mask is 1, and the zero point elsewhere: half of a product with 0 and 2, which no code takes
+/// out of 32 bits.
 INTQ_INLINE std::int32_t masked(OperatorImport& node, std::size_t i, const ConstantNumbers& mask, const char* part) {
     const OwnedQParams grid = node.output_qparams();
     Dims dims = node.dims(i);

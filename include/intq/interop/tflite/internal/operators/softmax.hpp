@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// SOFTMAX along the last axis. Layer: interop.
+// SOFTMAX and LOG_SOFTMAX along the last axis. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_SOFTMAX_HPP
 #define INTQ_INTEROP_TFLITE_INTERNAL_OPERATORS_SOFTMAX_HPP
 
@@ -12,6 +12,7 @@ inline namespace INTQ_HOSTED_ABI {
 namespace operators {
 
 void softmax(OperatorImport& node);
+void log_softmax(OperatorImport& node);
 
 }  // namespace operators
 
@@ -40,6 +41,14 @@ INTQ_INLINE void softmax(OperatorImport& node) {
     static_cast<void>(node.qparams(node.input()));
     if (node.dims().size() < 2) throw Error("a softmax over the samples has no integer form");
     node.set(quantization::add_softmax(node.builder(), node.x(), 1, node.output_qparams(), node.layer()));
+}
+
+INTQ_INLINE void log_softmax(OperatorImport& node) {
+    node.require_inputs(1, 1);
+    static_cast<void>(node.qparams(node.input()));
+    if (node.dims().size() < 2) throw Error("a log-softmax over the samples has no integer form");
+    node.set(
+        quantization::add_fixed_point_log_softmax(node.builder(), node.x(), 1, node.output_qparams(), node.layer()));
 }
 
 }  // namespace operators
