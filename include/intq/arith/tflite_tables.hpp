@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The tables of TFLite's functions of one code: EXP, LOG, GELU, RSQRT and SQRT. LiteRT makes them in float32. Layer:
-// arith (docs/arithmetic.md section 4).
+// The tables of TFLite's functions of one code: LOGISTIC, TANH, EXP, LOG, GELU, RSQRT and SQRT. LiteRT makes them in
+// float32. Layer: arith (docs/arithmetic.md section 4).
 //
 // LiteRT calls the C library's expf, logf, erfcf and tanhf, whose last bit is not specified. Where it decides between
 // two codes, a table is refused. expf and logf are the nearest float32 but for a few arguments, erfcf and tanhf are
@@ -35,10 +35,12 @@ constexpr double tflite_library_error(TableFunction function, double value) noex
     switch (function) {
         case TableFunction::gelu_erf:
         case TableFunction::gelu_tanh:
+        case TableFunction::tanh:
             return dmul(size, 0x1p-22);
         case TableFunction::log:
             return smaller(dmul(size, 0x3p-25), 0x1p-28);
         case TableFunction::exp:
+        case TableFunction::sigmoid:  // by exp
             return dmul(size, 0x1p-30);
         default:
             return 0.0;
@@ -64,13 +66,17 @@ constexpr float clamped_steps(float steps) noexcept {
 
 /// f(x) in float32, each operation rounded once.
 ///
-/// @param function  exp, log, gelu_erf, gelu_tanh or rsqrt
+/// @param function  sigmoid, tanh, exp, log, gelu_erf, gelu_tanh or rsqrt
 /// @param side      -1, 0 or 1: the C library's function gives its least, its most likely or its largest number
 /// @param end       of log and rsqrt for x <= 0
 constexpr float tflite_function(TableFunction function, float x, int side, float end) noexcept {
     const auto result = [&](double value) { return detail::library_result(function, value, side); };
     const auto half = [&](float factor) { return fmul(fmul(0.5f, x), factor); };
     switch (function) {
+        case TableFunction::sigmoid:
+            return fdiv(1.0f, fadd(1.0f, result(real_exp(-static_cast<double>(x)))));
+        case TableFunction::tanh:
+            return result(real_tanh(static_cast<double>(x)));
         case TableFunction::exp:
             return result(real_exp(static_cast<double>(x)));
         case TableFunction::log:
@@ -90,7 +96,7 @@ constexpr float tflite_function(TableFunction function, float x, int side, float
     return x > 0.0f ? fdiv(1.0f, static_cast<float>(real_sqrt(static_cast<double>(x)))) : end;
 }
 
-/// The table of exp, log, gelu_erf or gelu_tanh of int8 codes.
+/// The table of sigmoid, tanh, exp, log, gelu_erf or gelu_tanh of int8 codes.
 ///
 ///     entries[x + 128] = clamp(rhaz(fmul(f(fmul(float(x - zp_in), s_in)), fdiv(1, s_out))) + zp_out)
 ///

@@ -54,28 +54,6 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
 
-/// A table of `Code` that make(in, out, entries) writes.
-template <class Code, class Make> void add_made_table(OperatorImport& node, std::size_t size, Make make) {
-    const OwnedQParams in = node.qparams(node.input()), out = node.output_qparams();
-    node.builder().check_use({OpKind::lookup_table, in.dtype, DType::none, out.dtype}, node.layer());
-    kernels::LookUpParams step;
-    step.size = static_cast<index_t>(size);
-    const Workspace memory = node.builder().new_buffer(step.size * size_of(in.dtype));
-    const Status status =
-        make(codes_of(in), codes_of(out), std::span<Code>(reinterpret_cast<Code*>(memory.data), size));
-    if (status.code == StatusCode::value_out_of_range && status.field == Field::output)
-        throw Error(
-            "a value of its table lies so near the middle of two codes that the last bit of LiteRT's math "
-            "library decides between them");
-    throw_if_failed(status, "its table");
-    step.entries = memory.data;
-    push_table(node, step, out);
-}
-
-template <class Make> void add_int8_table(OperatorImport& node, Make make) {
-    add_made_table<std::int8_t>(node, arith::int8_table_size, make);
-}
-
 /// A function that LiteRT tabulates for codes of both types.
 INTQ_INLINE void add_tables(OperatorImport& node, TableFunction function) {
     if (is_from_to(node, DType::int16))

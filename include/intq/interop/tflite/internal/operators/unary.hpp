@@ -25,18 +25,22 @@ void leaky_relu(OperatorImport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_tflite_operators)
 
+#    include <cstddef>
 #    include <cstdint>
+#    include <span>
 #    include <string>
 
 #    include "intq/arith/quantized_multiplier.hpp"
 #    include "intq/arith/requantize.hpp"
 #    include "intq/arith/tflite_curve.hpp"
 #    include "intq/arith/tflite_functions.hpp"
+#    include "intq/arith/tflite_tables.hpp"
 #    include "intq/arith/unary.hpp"
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/core/shape.hpp"
+#    include "intq/core/status.hpp"
 #    include "intq/core/workspace.hpp"
 #    include "intq/interop/tflite/internal/read/fields.hpp"
 #    include "intq/io/describe.hpp"
@@ -45,7 +49,6 @@ void leaky_relu(OperatorImport& node);
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/quantize_instructions.hpp"
-#    include "intq/quantization/operators/unary.hpp"
 #    include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::interop::tflite {
@@ -104,6 +107,30 @@ INTQ_INLINE void add_curve(OperatorImport& node, bool is_tanh) {
     push_table(node, step, out);
 }
 
+INTQ_INLINE arith::CodesOf codes_of(const OwnedQParams& qparams) { return program::ProgramBuilder::codes_of(qparams); }
+
+/// A table of `Code` that make(in, out, entries) writes.
+template <class Code, class Make> void add_made_table(OperatorImport& node, std::size_t size, Make make) {
+    const OwnedQParams in = node.qparams(node.input()), out = node.output_qparams();
+    node.builder().check_use({OpKind::lookup_table, in.dtype, DType::none, out.dtype}, node.layer());
+    kernels::LookUpParams step;
+    step.size = static_cast<index_t>(size);
+    const Workspace memory = node.builder().new_buffer(step.size * size_of(in.dtype));
+    const Status status =
+        make(codes_of(in), codes_of(out), std::span<Code>(reinterpret_cast<Code*>(memory.data), size));
+    if (status.code == StatusCode::value_out_of_range && status.field == Field::output)
+        throw Error(
+            "a value of its table lies so near the middle of two codes that the last bit of LiteRT's math "
+            "library decides between them");
+    throw_if_failed(status, "its table");
+    step.entries = memory.data;
+    push_table(node, step, out);
+}
+
+template <class Make> void add_int8_table(OperatorImport& node, Make make) {
+    add_made_table<std::int8_t>(node, arith::int8_table_size, make);
+}
+
 INTQ_INLINE void tabled(OperatorImport& node, TableFunction function) {
     node.require_inputs(1, 1);
     if (is_from_to(node, DType::int16)) return add_curve(node, function == TableFunction::tanh);
@@ -114,13 +141,13 @@ INTQ_INLINE void tabled(OperatorImport& node, TableFunction function) {
     if (fixed != nullptr && function == TableFunction::sigmoid && fixed->scale != out.scale())
         throw Error("its output has the scale " + std::to_string(out.scale()) + ", expected " +
                     std::to_string(fixed->scale));
-    node.set(quantization::add_look_up(node.builder(), node.x(), {function, 1.0}, out, node.layer()));
+    add_int8_table(node, [&](const auto& from, const auto& to, const auto& entries) {
+        return arith::make_tflite_int8_table(function, from, to, entries);
+    });
 }
 
 INTQ_INLINE void logistic(OperatorImport& node) { tabled(node, TableFunction::sigmoid); }
 INTQ_INLINE void tanh(OperatorImport& node) { tabled(node, TableFunction::tanh); }
-
-INTQ_INLINE arith::CodesOf codes_of(const OwnedQParams& qparams) { return program::ProgramBuilder::codes_of(qparams); }
 
 /// A table of a function of one code.
 template <class Function> void add_table(OperatorImport& node, Function code_of) {
