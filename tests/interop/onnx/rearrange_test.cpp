@@ -480,4 +480,7 @@ TEST_CASE("An average pool to a size that does not divide the image is read from
     check(behind_pixels(at, sums, divided_by({2, 3, 4})), some_firsts, some_counts, 3);
     CHECK_THAT(refusal(behind_pixels(at, sums, divided_by({2, 3, 8}))),
                Contains("GatherND \"taken\"") && Contains("it is no Gather of axes"));
+    test::ModelParts large = behind_pixels(at, sums, divided_by({2, 3, 4}));
+    large.inputs = {test::value_info("x", {-1, 2, 1 << 30, 1 << 30})};  // no matrices of such an image are made
+    CHECK_THAT(refusal(large), Contains("x"));
 }

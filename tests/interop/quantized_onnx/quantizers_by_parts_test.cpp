@@ -231,6 +231,17 @@ TEST_CASE("A scale that nodes make of the weight is computed with the file") {
     CHECK(run(parts) == expected);
 }
 
+TEST_CASE("A scale of which a file says too many channels makes no quantizer") {
+    Parts parts{plain};
+    parts.nodes[0] = node("Div", {"x", "made"}, {"d"});
+    parts.nodes[3] = node("Mul", {"c", "made"}, {"y"});
+    parts.nodes.insert(parts.nodes.begin(), node("Abs", {"s"}, {"made"}));
+    test::ModelParts model = parts.model();
+    model.inputs = {test::value_info("x", {1, std::int64_t{1} << 40})};
+    model.values = {test::value_info("made", {std::int64_t{1} << 40})};
+    CHECK_FALSE(onnx::is_quantized(parse(model)));
+}
+
 TEST_CASE("Numbers of a weight have a grid where they are whole numbers of one scale") {
     const std::vector<float> on_grid{-0.5f, 0.25f, 0.75f, 0.0f};
     const auto found = onnx::find_weight_grid(on_grid, 1, 4);

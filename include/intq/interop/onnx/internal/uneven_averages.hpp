@@ -281,6 +281,9 @@ private:
         const Sums& sums = sums_.at(node.outputs[0]);
         if (sums.dims.size() != 2) return false;
         const index_t rows = sums.dims[0], columns = sums.dims[1];
+        const auto cells = static_cast<std::uint64_t>(sums.elements.size());
+        const auto limit = static_cast<index_t>(cells < 1 ? 0 : most_work / cells);  // of the image's pixels
+        if (sums.height < 1 || sums.width < 1 || sums.height > limit / sums.width) return false;
         std::vector<float> of_rows(static_cast<std::size_t>(rows * sums.height)),
             of_columns(static_cast<std::size_t>(columns * sums.width));
         if (!split(sums, of_rows, of_columns)) return false;
@@ -306,9 +309,6 @@ private:
     /// @return false where they are no such products
     static bool split(const Sums& sums, std::vector<float>& of_rows, std::vector<float>& of_columns) {
         const index_t rows = sums.dims[0], columns = sums.dims[1];
-        const auto pixels = static_cast<std::uint64_t>(sums.height * sums.width);
-        const auto cells = static_cast<std::uint64_t>(sums.elements.size());
-        if (rows < 1 || columns < 1 || pixels < 1 || cells > most_work / pixels) return false;
         std::vector<double> a(of_rows.size()), b(of_columns.size());
         const auto weight_of = [&](index_t i, index_t j, const auto& use) {
             for (const Term& term : sums.elements[static_cast<std::size_t>(i * columns + j)])

@@ -49,6 +49,7 @@ std::optional<Model> with_quantizers_joined(const Model& model);
 #    include "intq/interop/onnx/internal/nodes/dims.hpp"
 #    include "intq/interop/onnx/internal/nodes/graph_editor.hpp"
 #    include "intq/interop/onnx/internal/nodes/layer_codes.hpp"
+#    include "intq/interop/onnx/internal/read/limits.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -130,7 +131,7 @@ private:
         Numbers result;
         for (std::size_t i = 0; i < dims->size(); ++i) {
             if ((*dims)[i] == 1) continue;
-            if (result.axis != 0 || (*dims)[i] < 1) return std::nullopt;
+            if (result.axis != 0 || (*dims)[i] < 1 || (*dims)[i] > max_folded) return std::nullopt;
             result.axis = static_cast<std::int64_t>(i) - static_cast<std::int64_t>(dims->size());
             result.count = static_cast<std::size_t>((*dims)[i]);
         }
