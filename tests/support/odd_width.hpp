@@ -5,6 +5,7 @@
 #ifndef INTQ_TESTS_SUPPORT_ODD_WIDTH_HPP
 #define INTQ_TESTS_SUPPORT_ODD_WIDTH_HPP
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -74,6 +75,12 @@ template <int Width> struct OddLanes {
         return load_packed(from, packed_width<T>());
     }
     template <class T> static void store_packed(T* to, packed<T> x) noexcept { store_packed(to, x, packed_width<T>()); }
+    static i32 gather_below(const std::int32_t* table, std::int32_t from, const std::int8_t* index) noexcept {
+        return each<i32>([&](std::size_t i) { return table[from - index[i]]; });
+    }
+    static std::int32_t largest_packed(const packed<std::int8_t>& x) noexcept {
+        return *std::max_element(std::begin(x.code), std::end(x.code));
+    }
     template <class T> static packed<T> set_packed(T value) noexcept {
         packed<T> x;
         for (T& code : x.code) code = value;

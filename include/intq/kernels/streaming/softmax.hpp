@@ -14,6 +14,7 @@
 #include "intq/arith/softmax.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/kernels/streaming/softmax_call.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -35,6 +36,103 @@ template <class X> std::int32_t largest_of(const X* x, index_t count, index_t st
     for (index_t k = 1; k < count; ++k)
         if (x[k * stride] > largest) largest = x[k * stride];
     return largest;
+}
+
+// --- TFLite's softmax of int8 codes in lanes -----------------------------------------------------------------------
+
+/// Lanes that read a table at the places that bytes say: their gather_below and largest_packed.
+template <class L>
+inline constexpr bool reads_softmax_tables = requires(const std::int32_t* table, const std::int8_t* codes) {
+    L::gather_below(table, std::int32_t{}, codes);
+    L::largest_packed(L::load_packed(codes));
+};
+
+/// Calls four(k) for each k that begins four vectors, then one(k) for each vector, then rest(k) for each element.
+template <class L, class Four, class One, class Rest>
+INTQ_ALWAYS_INLINE void by_four_vectors(index_t count, Four&& four, One&& one, Rest&& rest) noexcept {
+    constexpr index_t width = L::width();
+    index_t k = 0;
+    for (; k + 4 * width <= count; k += 4 * width) four(k);
+    for (; k + width <= count; k += width) one(k);
+    for (; k < count; ++k) rest(k);
+}
+
+template <class L> std::int32_t largest_of_row(const std::int8_t* x, index_t count) noexcept {
+    constexpr index_t width = L::template packed_width<std::int8_t>();
+    std::int32_t largest = *x;
+    index_t k = 0;
+    if (count >= width) {
+        auto most = L::load_packed(x);
+        for (k = width; k + width <= count; k += width) most = L::max_packed(most, L::load_packed(x + k));
+        largest = L::largest_packed(most);
+    }
+    for (; k < count; ++k)
+        if (x[k] > largest) largest = x[k];
+    return largest;
+}
+
+inline constexpr index_t most_kept_exponentials = 256;
+
+/// y = the probabilities of a row, as arith::FixedPointSoftmax computes them. No exponential and no product is
+/// negative:
+///
+///     RDBPOT(e, n) = SRDHM(e, 2^(31-n))
+///
+/// @tparam Keeps  whether exponentials are kept between the two passes, 1 KiB on the stack, and not read again.
+///                @pre count <= most_kept_exponentials
+template <class L, class Code, bool Keeps>
+void softmax_in_lanes(const arith::SoftmaxTables& tables, const std::int8_t* x, Code* y, index_t count) noexcept {
+    using arith::FixedPointSoftmax;
+    using I32 = typename L::i32;
+    constexpr index_t width = L::width();
+    constexpr int bits = static_cast<int>(8 * sizeof(Code));
+    constexpr std::int32_t lowest = -(std::int32_t{1} << (bits - 1)), highest = -lowest - 1;
+    const std::int32_t largest = largest_of_row<L>(x, count);
+    const auto* const exponentials = reinterpret_cast<const std::int32_t*>(tables.term);
+    alignas(buffer_alignment) std::int32_t kept[array_size(Keeps ? most_kept_exponentials : 1)];
+
+    I32 sums = L::set(std::int32_t{0});
+    const I32 of_term = L::set(std::int32_t{1} << 19);
+    std::int32_t sum = 0;
+    const auto add = [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
+        const I32 e = L::gather_below(exponentials, largest, x + k);
+        if constexpr (Keeps) L::store(kept + k, e);
+        sums = L::add(sums, L::sqrdmulh(e, of_term));
+    };
+    by_four_vectors<L>(
+        count,
+        [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
+            simd::unroll<4>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { add(k + v * width); });
+        },
+        add, [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA { sum += FixedPointSoftmax::term(tables.term[largest - x[k]]); });
+    std::int32_t lanes[array_size(width)];
+    L::store(lanes, sums);
+    for (const std::int32_t lane : lanes) sum += lane;
+
+    const FixedPointSoftmax reciprocal = FixedPointSoftmax::of(sum);
+    const int right = reciprocal.shift - bits;
+    const I32 factor = L::set(reciprocal.factor);
+    const I32 of_code = L::set(right > 31 ? 0 : std::int32_t{1} << (31 - right));
+    const auto steps = [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
+        const I32 e = Keeps ? L::load(kept + k) : L::gather_below(exponentials, largest, x + k);
+        return L::sqrdmulh(L::sqrdmulh(factor, e), of_code);
+    };
+    const auto store = [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
+        L::store(y + k, (L::min)(L::add(steps(k), L::set(lowest)), L::set(highest)));
+    };
+    by_four_vectors<L>(
+        count,
+        [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
+            if constexpr (std::is_same_v<Code, std::int8_t> && requires { typename L::CodeQuad; }) {
+                const typename L::CodeQuad quad(lowest, lowest, highest);
+                quad.store(y + k, 4 * width, steps(k), steps(k + width), steps(k + 2 * width), steps(k + 3 * width));
+            } else {
+                simd::unroll<4>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { store(k + v * width); });
+            }
+        },
+        store,
+        [&](index_t k)
+            INTQ_ALWAYS_INLINE_LAMBDA { y[k] = reciprocal.template code<Code>(tables.term[largest - x[k]]); });
 }
 
 }  // namespace detail
@@ -61,13 +159,22 @@ inline void softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
 
 /// y = the probabilities of rows of int8 codes, by arith::FixedPointSoftmax
 ///
-/// @tparam Code  int8 or int16
+/// @tparam Backend  in whose lanes rows of elements that follow each other are computed, if they read tables
+/// @tparam Code     int8 or int16
 /// @pre 1 <= count <= arith::fixed_point_softmax_most_terms; are_fixed_point_softmax_tables(*tables); y must not
 ///      overlap x
 ///
 /// Result, memory and cost as softmax_codes()
-template <class Code> void fixed_point_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
+template <class Backend, class Code> void fixed_point_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
     const arith::SoftmaxTables& tables = *call.tables;
+    using L = simd::lanes<Backend>;
+    if constexpr (detail::reads_softmax_tables<L>) {
+        const bool keeps = call.count <= detail::most_kept_exponentials;
+        const auto row = keeps ? &detail::softmax_in_lanes<L, Code, true> : &detail::softmax_in_lanes<L, Code, false>;
+        if (call.inner == 1)
+            return detail::for_each_softmax<std::int8_t, Code>(
+                call, [&](const std::int8_t* x, Code* y, index_t) { row(tables, x, y, call.count); });
+    }
     detail::for_each_softmax<std::int8_t, Code>(call, [&](const std::int8_t* x, Code* y, index_t stride) {
         const std::int32_t largest = detail::largest_of(x, call.count, stride);
         std::int32_t sum = 0;
@@ -181,7 +288,7 @@ inline void fixed_point_log_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT
 
 namespace detail {
 
-template <class TargetType> constexpr auto softmax_rows_of() noexcept {
+template <class TargetType, class Backend = simd::scalar> constexpr auto softmax_rows_of() noexcept {
     using arith::SoftmaxRule;
     if constexpr (TargetType::policy.softmax == SoftmaxRule::requantized) {
         constexpr SoftmaxRow narrow{SoftmaxRule::requantized, DType::int8, DType::int16, true, &softmax_codes};
@@ -197,15 +304,14 @@ template <class TargetType> constexpr auto softmax_rows_of() noexcept {
         constexpr bool is_single = TargetType::policy.requantize == arith::RequantizeRule::single_rounding;
         return std::array{
             SoftmaxRow{SoftmaxRule::fixed_point, DType::int8, DType::int8, false,
-                       &fixed_point_softmax_codes<std::int8_t>},
+                       &fixed_point_softmax_codes<Backend, std::int8_t>},
             SoftmaxRow{SoftmaxRule::fixed_point, DType::int8, DType::int16, false,
-                       &fixed_point_softmax_codes<std::int16_t>},
+                       &fixed_point_softmax_codes<Backend, std::int16_t>},
             SoftmaxRow{SoftmaxRule::fixed_point, DType::int16, DType::int16, false, &wide_softmax_codes<is_single>}};
     }
 }
 
-// The same code for every backend.
-template <class TargetType, class Backend> inline constexpr auto softmax_rows = softmax_rows_of<TargetType>();
+template <class TargetType, class Backend> inline constexpr auto softmax_rows = softmax_rows_of<TargetType, Backend>();
 
 template <class TargetType, class Backend>
 inline constexpr auto log_softmax_rows = [] {

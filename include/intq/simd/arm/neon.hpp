@@ -275,6 +275,22 @@ struct neon_lanes {
         return {vsetq_lane_s32(pair(vgetq_lane_s32(index.v, 3)), pairs, 3)};
     }
 
+    /// Addresses are integers, so that a load takes one subtraction.
+    static INTQ_ALWAYS_INLINE i32 gather_below(const std::int32_t* table, std::int32_t from,
+                                               const std::int8_t* index) noexcept {
+        const std::intptr_t first = reinterpret_cast<std::intptr_t>(table) + 4 * std::intptr_t{from};
+        const auto at = [&](int i) INTQ_ALWAYS_INLINE_LAMBDA {
+            return reinterpret_cast<const std::int32_t*>(first - 4 * std::intptr_t{index[i]});
+        };
+        int32x4_t found = vld1q_dup_s32(at(0));
+        found = vld1q_lane_s32(at(1), found, 1);
+        found = vld1q_lane_s32(at(2), found, 2);
+        return {vld1q_lane_s32(at(3), found, 3)};
+    }
+    static INTQ_ALWAYS_INLINE std::int32_t largest_packed(bytes codes) noexcept {
+        return vmaxvq_s8(vreinterpretq_s8_u8(codes.v));
+    }
+
     // --- int32 ----------------------------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE i32 set(std::int32_t value) noexcept { return {vdupq_n_s32(value)}; }
     static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return {vaddq_s32(a.v, b.v)}; }

@@ -42,6 +42,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         rhaz(a / n), @pre 1 <= n <= 2^24; where a machine divides integers in one instruction
 //     hold(f32 a)
 //         a, in a register: used more than once, it is not read from memory more than once
+//     gather_below(const int32* table, int32 from, const int8* index) -> i32,  largest_packed(packed<int8>) -> int32
+//         table[from - index[i]], and the largest of the codes
 //     widen_bytes(const int8_t* from, int16_t* to, size)
 //         to[i] = from[i] for i < size
 //     NearestMode;  round_in_mode(f32 a) -> i32
