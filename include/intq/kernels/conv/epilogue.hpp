@@ -132,6 +132,11 @@ public:
         quad.store_pair(to, to, v, v, v, v, index_t{});
     };
 
+    /// And of two rows in the order of MatrixTile's pairs.
+    static constexpr bool has_row_pairs = has_quads && !adds && requires(Quad quad, std::int8_t* to) {
+        quad.store_row_pair(to, to, std::declval<const typename L::i32(&)[6]>());
+    };
+
     /// Rows of `Vectors` vectors that can be narrowed together.
     template <int Vectors> static constexpr int rows_together() noexcept {
         constexpr int rows = 4 / Vectors;
@@ -223,6 +228,17 @@ public:
         using std::integral_constant;
         quad_.store_pair(low, high, code(integral_constant<int, 0>{}), code(integral_constant<int, 1>{}),
                          code(integral_constant<int, 2>{}), code(integral_constant<int, 3>{}), count);
+    }
+
+    /// Two rows of twelve columns in the order of MatrixTile's pairs. Without a fused add.
+    ///
+    /// @param sum  sum(integral_constant<int, v>) returns vector v of six
+    template <class Sum>
+    INTQ_ALWAYS_INLINE void store_row_pair(Sum&& sum, const Channels* channels, Y* first, Y* second) const noexcept {
+        typename L::i32 code[6];
+        simd::unroll<6>([&](auto v)
+                            INTQ_ALWAYS_INLINE_LAMBDA { code[v] = scaled(sum(v), channels[v], nullptr, L::width()); });
+        quad_.store_row_pair(first, second, code);
     }
 
 private:

@@ -109,9 +109,24 @@ private:
         tile.sums = sums;
         Store to{sums, staged.first * packed.out_channels + staged.group * packed.group_outputs() + c, 0, channel,
                  outputs < width ? outputs : width};
+        constexpr bool has_pairs = Vectors == vectors && Epilogue<L, Policy, Y, Sumin>::has_row_pairs;
+        [[maybe_unused]] std::int32_t words[has_pairs ? array_size(Policy::words * 2 * columns) : 1];
+        if constexpr (has_pairs)
+            for (index_t w = 0; w < Policy::words; ++w)
+                Tile::spread_columns(packed.words + w * packed.padded_outputs() + channel, words + w * 2 * columns);
         for (index_t r = 0; r < staged.count; r += rows, to.at += rows * packed.out_channels) {
             to.rows = staged.count - r < rows ? staged.count - r : rows;
             tile.x = staged.x + r * column;
+            if constexpr (has_pairs) {
+                if (to.rows == rows && to.count == columns) {
+                    Tile::add_in_pairs(tile);
+                    if (packed.scaled_is_small)
+                        store_pairs<simd::NearestLanes<L>>(call, to, words);
+                    else
+                        store_pairs<L>(call, to, words);
+                    continue;
+                }
+            }
             add<Vectors>(tile, to.rows);
             if (packed.scaled_is_small)
                 store<Vectors, simd::NearestLanes<L>>(call, to);
@@ -133,6 +148,28 @@ private:
         index_t at, rows;  // element of y
         index_t channel, count;
     };
+
+    /// A whole tile in pairs of rows.
+    ///
+    /// @param words  of the panel's columns, spread
+    template <class Lanes>
+    static INTQ_ALWAYS_INLINE void store_pairs(const ConvCall& call, const Store& to,
+                                               const std::int32_t* words) INTQ_NOEXCEPT {
+        using Out = Epilogue<Lanes, Policy, Y, Sumin>;
+        constexpr index_t pair = 2 * columns;
+        const Out epilogue(*call.packed, words, pair);
+        typename Out::Channels channels[array_size(pair / L::width())];
+        simd::unroll<pair / L::width()>(
+            [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { channels[v] = epilogue.channels(v * L::width()); });
+        const index_t step = call.packed->out_channels;
+        Y* y = static_cast<Y*>(call.y) + to.at;
+        simd::unroll<rows / 2>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA {
+            epilogue.store_row_pair(
+                [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return L::load(to.sums + p * pair + v * L::width()); },
+                channels, y, y + step);
+            y += 2 * step;
+        });
+    }
 
     template <int Vectors, class Lanes>
     static INTQ_ALWAYS_INLINE void store(const ConvCall& call, const Store& to) INTQ_NOEXCEPT {

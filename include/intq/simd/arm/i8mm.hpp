@@ -35,19 +35,18 @@ namespace detail {
         INTQ_DETAIL_COPY_(a, 8)                   \
         INTQ_DETAIL_COPY_(b, 9)                   \
         INTQ_DETAIL_COPY_(c, 10) INTQ_DETAIL_COPY_(d, 11) INTQ_DETAIL_COPY_(e, 12) INTQ_DETAIL_COPY_(f, 13)
-#    define INTQ_DETAIL_ROW_(zip, a, b, c, d, e, f)                                                                  \
-        zip " v0.2d, v" #a ".2d, v" #b ".2d\n" zip " v1.2d, v" #c ".2d, v" #d ".2d\n" zip " v2.2d, v" #e ".2d, v" #f \
-            ".2d\n stp q0, q1, [x11], #32\n str q2, [x11], #16\n"
-#    define INTQ_DETAIL_ROWS_(a, b, c, d, e, f) \
-        INTQ_DETAIL_ROW_("zip1", a, b, c, d, e, f) INTQ_DETAIL_ROW_("zip2", a, b, c, d, e, f)
+#    define INTQ_DETAIL_PAIR_STORES_(a, b, c, d, e, f) \
+        "stp q" #a ", q" #b ", [x11], #32\n stp q" #c ", q" #d ", [x11], #32\n stp q" #e ", q" #f ", [x11], #32\n"
 
 /// A register of two rows by two columns of sums, from eight products each.
 struct I8mmTile {
     template <int Pairs, int Vectors> static INTQ_ALWAYS_INLINE void add(const MatrixSums& tile) noexcept {
-        if constexpr (Pairs == 4 && Vectors == 3)
-            add_whole(tile);
-        else
+        if constexpr (Pairs == 4 && Vectors == 3) {
+            add_in_pairs(tile);
+            order_rows(tile.sums);
+        } else {
             add_part<Pairs, Vectors>(tile);
+        }
     }
     static INTQ_ALWAYS_INLINE void interleave(const std::int8_t* const* rows, index_t bytes, std::int8_t* to) noexcept {
         index_t i = 0;
@@ -64,8 +63,15 @@ struct I8mmTile {
             for (int r = 0; r < 8; ++r) vst1_s8(to + 8 * r, vld1_s8(rows[r] + i));
     }
 
-private:
-    static INTQ_ALWAYS_INLINE void add_whole(const MatrixSums& tile) noexcept {
+    static INTQ_ALWAYS_INLINE void spread_columns(const std::int32_t* from, std::int32_t* to) noexcept {
+        INTQ_UNROLL
+        for (int v = 0; v < 3; ++v) {
+            const int64x2_t pairs = vreinterpretq_s64_s32(vld1q_s32(from + 4 * v));
+            vst1q_s32(to + 8 * v, vreinterpretq_s32_s64(vzip1q_s64(pairs, pairs)));
+            vst1q_s32(to + 8 * v + 4, vreinterpretq_s32_s64(vzip2q_s64(pairs, pairs)));
+        }
+    }
+    static INTQ_ALWAYS_INLINE void add_in_pairs(const MatrixSums& tile) noexcept {
         asm volatile(
             "ldp x9, x10, [%0]\n"
             "ldp x12, x6, [%0, #16]\n"
@@ -84,13 +90,29 @@ private:
             "2:\n"
             "tbz x12, #0, 3f\n"        //
             INTQ_DETAIL_GROUP_ "3:\n"  //
-            INTQ_DETAIL_ROWS_(8, 9, 10, 11, 12, 13) INTQ_DETAIL_ROWS_(14, 15, 16, 17, 18, 19)
-                INTQ_DETAIL_ROWS_(20, 21, 22, 23, 24, 25) INTQ_DETAIL_ROWS_(26, 27, 28, 29, 30, 31)
+            INTQ_DETAIL_PAIR_STORES_(8, 9, 10, 11, 12, 13) INTQ_DETAIL_PAIR_STORES_(14, 15, 16, 17, 18, 19)
+                INTQ_DETAIL_PAIR_STORES_(20, 21, 22, 23, 24, 25) INTQ_DETAIL_PAIR_STORES_(26, 27, 28, 29, 30, 31)
             :
             : "r"(&tile)
             : "memory", "cc", "x6", "x7", "x9", "x10", "x11", "x12", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
               "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",
               "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+    }
+
+private:
+    /// From pairs of rows to rows.
+    static INTQ_ALWAYS_INLINE void order_rows(std::int32_t* sums) noexcept {
+        INTQ_UNROLL
+        for (int p = 0; p < 4; ++p, sums += 24) {
+            int64x2_t pairs[6];
+            INTQ_UNROLL
+            for (int c = 0; c < 6; ++c) pairs[c] = vreinterpretq_s64_s32(vld1q_s32(sums + 4 * c));
+            INTQ_UNROLL
+            for (int v = 0; v < 3; ++v) {
+                vst1q_s32(sums + 4 * v, vreinterpretq_s32_s64(vzip1q_s64(pairs[2 * v], pairs[2 * v + 1])));
+                vst1q_s32(sums + 12 + 4 * v, vreinterpretq_s32_s64(vzip2q_s64(pairs[2 * v], pairs[2 * v + 1])));
+            }
+        }
     }
 
     template <int Pairs, int Vectors> static INTQ_ALWAYS_INLINE void add_part(const MatrixSums& tile) noexcept {
@@ -127,8 +149,7 @@ private:
     }
 };
 
-#    undef INTQ_DETAIL_ROWS_
-#    undef INTQ_DETAIL_ROW_
+#    undef INTQ_DETAIL_PAIR_STORES_
 #    undef INTQ_DETAIL_COPIES_
 #    undef INTQ_DETAIL_COPY_
 #    undef INTQ_DETAIL_START_

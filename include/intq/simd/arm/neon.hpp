@@ -162,6 +162,14 @@ struct neon_lanes {
                 }
             }
         }
+        INTQ_ALWAYS_INLINE void store_row_pair(std::int8_t* first, std::int8_t* second,
+                                               const i32 (&code)[6]) const noexcept {
+            const auto low = vreinterpretq_u16_s8(narrow(code[0], code[1], code[2], code[3]));
+            const auto last = vreinterpret_u16_s8(narrow(code[4], code[5]));
+            const uint16x8_t high = vcombine_u16(last, last);
+            put_twelve(first, vuzp1q_u16(low, high));
+            put_twelve(second, vuzp2q_u16(low, high));
+        }
         /// Conversion saturates, and returns 0 for NaN.
         INTQ_ALWAYS_INLINE void store_rounded(std::int8_t* to, f32 a, f32 b, f32 c, f32 d) const noexcept {
             vst1q_s8(
@@ -178,6 +186,10 @@ struct neon_lanes {
         INTQ_ALWAYS_INLINE int8x8_t narrow(i32 a, i32 b) const noexcept {
             const int8x8_t codes = vqmovn_s16(vqaddq_s16(narrow16(a, b), zero_point_));
             return vmin_s8(vmax_s8(codes, vget_low_s8(quant_min_)), vget_low_s8(quant_max_));
+        }
+        static INTQ_ALWAYS_INLINE void put_twelve(std::int8_t* to, uint16x8_t codes) noexcept {
+            vst1_s8(to, vreinterpret_s8_u16(vget_low_u16(codes)));
+            vst1q_lane_s32(reinterpret_cast<std::int32_t*>(to + 8), vreinterpretq_s32_u16(codes), 2);
         }
         static INTQ_ALWAYS_INLINE void put_row(std::int8_t* to, std::uint64_t codes, index_t count) noexcept {
             if (count == 8)

@@ -35,6 +35,10 @@ struct MatrixSums {
 ///
 ///     template <int Pairs, int Vectors> static void add(const MatrixSums&);
 ///         the sums of the first 2·Pairs rows, Pairs <= 4, by a panel of 4·Vectors columns, Vectors <= 3
+///     static void add_in_pairs(const MatrixSums&);
+///         of a whole tile in the order sums[r / 2][c / 2][r mod 2][c mod 2]
+///     static void spread_columns(const int32_t* from, int32_t* to);
+///         to[c / 2][r][c mod 2] = from[c] for r < 2: what is multiplied with a pair of its rows
 ///     static void interleave(const int8_t* const* rows, index_t bytes, int8_t* to);
 ///         to[i / 8][r][i mod 8] = rows[r][i] for the eight rows and i < bytes, a multiple of 8
 template <class Backend> struct MatrixTile;
