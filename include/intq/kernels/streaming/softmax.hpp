@@ -13,6 +13,7 @@
 #include "intq/arith/log_softmax.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/arith/target.hpp"
+#include "intq/core/workspace.hpp"
 #include "intq/kernels/streaming/softmax_call.hpp"
 #include "intq/simd/select.hpp"
 
