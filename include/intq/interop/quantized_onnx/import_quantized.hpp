@@ -183,7 +183,11 @@ private:
 
     /// Whether its accumulator may be the output, which no quantizer reads.
     bool gives_accumulator(const graph::Node& node, const QuantizedOperator& row) const {
-        const bool may = row.role == Role::weighted || (row.gives_sum != nullptr && row.gives_sum(options_.target));
+        const auto gives_sum = [&] {
+            const Shape& shape = node.operands()[0]->outputs()[0].shape;
+            return quantization::NodeOperators(*prepared_).gives_sum(node, shape, options_.target);
+        };
+        const bool may = row.role == Role::weighted || (row.gives_sum != nullptr && gives_sum());
         return may && std::none_of(node.users().begin(), node.users().end(),
                                    [&](const graph::Node* user) { return is_quantizer(*user); });
     }

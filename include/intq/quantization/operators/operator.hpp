@@ -116,8 +116,9 @@ struct QuantizedOperator {
     std::optional<RealBounds> (*clip)(const StepRequest&) = nullptr;
     /// Whether a clip behind it becomes bounds of its codes.
     bool takes_clip = false;
-    /// own_output: whether its sum, an int32 accumulator, may be the output if only DeQuantStubs read it.
-    bool (*gives_sum)(const arith::PolicyRecord&) = nullptr;
+    /// own_output: whether its sum, an int32 accumulator, may be the output if only DeQuantStubs read it. Where the shape
+    /// of its input is not known, whether it may for some shape.
+    bool (*gives_sum)(const StepRequest&) = nullptr;
     /// own_output: all values that it can write, whatever it reads. Prepare gives its quantizer their grid.
     Tensor (*table)(const nn::Module&) = nullptr;
     /// copies_into: the argument whose codes are copied into those of the first one. Where the first one comes from a

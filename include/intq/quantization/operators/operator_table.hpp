@@ -9,6 +9,8 @@
 #include <optional>
 #include <span>
 
+#include "intq/arith/target.hpp"
+#include "intq/core/shape.hpp"
 #include "intq/graph/node.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/operators/operator.hpp"
@@ -31,13 +33,17 @@ public:
     const QuantizedOperator& of(const graph::Node& node);
     /// The axis of the softmaxes that alone read a node; none for other readers, or softmaxes of different axes.
     std::optional<int> axis_of_scores(const graph::Node& node);
-    /// Whether a node is an input, or computed from one alone by moves, sums and products with constants.
+    /// Whether a node is an input, or computed from inputs and constants by moves, sums, products and embeddings.
     bool follows_from_input(const graph::Node& node);
     /// Of a value that follows from an input and that only softmaxes read, through a sum at least, and of sums with
     /// such a value: what becomes of 1 on the way. None for other values, and where ways differ.
     ///
     /// Cost     O(nodes between the value, the input and the softmaxes)
     std::optional<double> factor_of_mask(const graph::Node& node);
+    /// Whether the sum of an operator, an int32 accumulator, may be the output on a target.
+    ///
+    /// @param shape  of its first input; of rank 0 where it is not known
+    bool gives_sum(const graph::Node& node, const Shape& shape, const arith::PolicyRecord& target);
     /// For a walk that erased nodes, or put a module of another operator into a slot that nodes call.
     void forget() noexcept { rows_.clear(); }
 
@@ -55,6 +61,8 @@ private:
 #if INTQ_DEFINES(quantization_operators)
 
 #    include <algorithm>
+#    include <iterator>
+#    include <set>
 #    include <string>
 #    include <string_view>
 
@@ -74,15 +82,18 @@ private:
 #    include "intq/quantization/operators/internal/host_layer.hpp"
 #    include "intq/quantization/operators/internal/mean.hpp"
 #    include "intq/quantization/operators/internal/norm.hpp"
+#    include "intq/quantization/operators/internal/trial.hpp"
 #    include "intq/quantization/operators/layer_norm.hpp"
 #    include "intq/quantization/operators/mask.hpp"
 #    include "intq/quantization/operators/matmul.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/pool.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/quantized_graph.hpp"
 #    include "intq/quantization/operators/resize.hpp"
 #    include "intq/quantization/operators/softmax.hpp"
 #    include "intq/quantization/operators/unary.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -165,8 +176,11 @@ INTQ_INLINE std::optional<int> NodeOperators::axis_of_scores(const graph::Node& 
     std::optional<int> axis;
     for (const graph::Node* user : node.users()) {
         const auto axis_of = of(*user).softmax_axis;
-        const std::optional<int> own =
-            axis_of != nullptr ? axis_of(*user, graph::module_of(*user, root_)) : std::nullopt;
+        std::optional<int> own;
+        if (quantizer_of(*user, root_) != nullptr)
+            own = axis_of_scores(*user);
+        else if (axis_of != nullptr)
+            own = axis_of(*user, graph::module_of(*user, root_));
         if (!own || (axis && *axis != *own)) return std::nullopt;
         axis = own;
     }
@@ -183,24 +197,24 @@ INTQ_INLINE bool moves_input(const QuantizedOperator& row) {
 }  // namespace detail
 
 INTQ_INLINE bool NodeOperators::follows_from_input(const graph::Node& node) {
-    const graph::Node* value = &node;
-    while (true) {
-        if (value->op() == graph::Op::placeholder) return true;
-        if (quantizer_of(*value, root_) != nullptr) {
-            value = value->inputs()[0];
+    static constexpr std::string_view computing[] = {"add", "sub", "mul", "quant_stub", "embedding"};
+    std::vector<const graph::Node*> open{&node};
+    std::set<const graph::Node*> seen{&node};
+    bool reads_input = false;
+    while (!open.empty()) {
+        const graph::Node& value = *open.back();
+        open.pop_back();
+        reads_input = reads_input || value.op() == graph::Op::placeholder;
+        if (value.op() == graph::Op::placeholder || value.op() == graph::Op::get_attr || graph::gives_shape(value))
             continue;
-        }
-        const QuantizedOperator& row = of(*value);
-        const bool computes = row.name == "add" || row.name == "sub" || row.name == "mul" || row.name == "quant_stub";
-        const graph::Node* next = nullptr;
-        for (const graph::Node* operand : value->inputs()) {
-            if (operand->op() == graph::Op::get_attr || graph::gives_shape(*operand)) continue;
-            if (next != nullptr) return false;
-            next = operand;
-        }
-        if (next == nullptr || (!detail::moves_input(row) && !computes)) return false;
-        value = next;
+        const QuantizedOperator& row = of(value);
+        const bool is_known = quantizer_of(value, root_) != nullptr || detail::moves_input(row) ||
+                              std::find(std::begin(computing), std::end(computing), row.name) != std::end(computing);
+        if (!is_known) return false;
+        for (const graph::Node* operand : value.inputs())
+            if (seen.insert(operand).second) open.push_back(operand);
     }
+    return reads_input;
 }
 
 INTQ_INLINE std::optional<double> NodeOperators::factor_to_softmax(const graph::Node& node, bool is_added, int depth) {
@@ -212,7 +226,9 @@ INTQ_INLINE std::optional<double> NodeOperators::factor_to_softmax(const graph::
         const bool sums = (row.name == "add" || row.name == "sub") && user->inputs().size() == user->operands().size();
         const bool adds = is_added || (sums && user->operands().size() == 2);  // of a number nothing is hidden
         std::optional<double> own;
-        if (row.softmax_axis != nullptr)
+        if (quantizer_of(*user, root_) != nullptr)
+            own = factor_to_softmax(*user, is_added, depth);
+        else if (row.softmax_axis != nullptr)
             own = is_added ? std::optional(1.0) : std::nullopt;
         else if (depth > 0 && (detail::moves_input(row) || sums || number || (is_added && row.name == "masked_fill")))
             own = factor_to_softmax(*user, adds, depth - 1);
@@ -227,13 +243,22 @@ INTQ_INLINE std::optional<double> NodeOperators::factor_to_softmax(const graph::
 INTQ_INLINE std::optional<double> NodeOperators::factor_of_mask(const graph::Node& node) {
     constexpr int longest_way = 16;  // sums, moves and factors behind it
     if (follows_from_input(node)) return factor_to_softmax(node, false, longest_way);
-    const std::string_view name = of(node).name;
-    const auto inputs = node.inputs();
-    const bool holds_mask =
-        (name == "add" || name == "sub") && std::any_of(inputs.begin(), inputs.end(), [&](const graph::Node* operand) {
-            return operand->op() != graph::Op::get_attr && follows_from_input(*operand);
-        });
+    const graph::Node* sum = &node;
+    while (quantizer_of(*sum, root_) != nullptr) sum = sum->inputs()[0];
+    const std::string_view name = of(*sum).name;
+    const auto inputs = sum->inputs();
+    const bool holds_mask = (name == "add" || name == "sub") &&
+                            std::any_of(inputs.begin(), inputs.end(),
+                                        [&](const graph::Node* operand) { return follows_from_input(*operand); });
     return holds_mask ? factor_to_softmax(node, true, longest_way) : std::nullopt;
+}
+
+INTQ_INLINE bool NodeOperators::gives_sum(const graph::Node& node, const Shape& shape,
+                                          const arith::PolicyRecord& target) {
+    const QuantizedOperator& row = of(node);
+    if (row.gives_sum == nullptr) return false;
+    const QuantizedTensor codes = detail::stand_in(OwnedQParams::per_tensor(1.0f, DType::int8), false, shape);
+    return row.gives_sum(detail::trial_request(node, graph::module_of(node, root_), {&codes}, {}, target));
 }
 
 INTQ_INLINE const QuantizedOperator& NodeOperators::of(const graph::Node& node) {

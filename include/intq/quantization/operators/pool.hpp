@@ -356,8 +356,8 @@ INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
 template <class Pool> Window2d window_of(const nn::Module& module) {
     return dynamic_cast<const Pool&>(module).window();
 }
-INTQ_INLINE bool sums_codes(const arith::PolicyRecord& target) {
-    return target.average == arith::AverageRule::float_scale_sum;
+INTQ_INLINE bool sums_codes(const StepRequest& request) {
+    return request.target.average == arith::AverageRule::float_scale_sum;
 }
 
 /// The form of an average over the whole image, however large.

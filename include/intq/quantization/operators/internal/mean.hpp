@@ -110,6 +110,15 @@ INTQ_INLINE void check_reduction(const StepRequest& request, const std::string& 
 INTQ_INLINE void check_mean(const StepRequest& request) { check_reduction(request, "mean"); }
 INTQ_INLINE void check_sum(const StepRequest& request) { check_reduction(request, "sum"); }
 
+/// The sum of lines has no step of accumulators.
+INTQ_INLINE bool gives_sum_of_image(const StepRequest& request) {
+    const std::vector<index_t> axes = reduced_axes(request);
+    const int rank = request.inputs.at(0)->shape.rank;
+    const bool is_of_image =
+        rank != 0 ? is_mean_of_image(axes, rank) : is_mean_of_image(axes, 3) || is_mean_of_image(axes, 4);
+    return is_of_image && sums_codes(request);
+}
+
 INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
     check_mean(request);
     if (is_mean_of_image(reduced_axes(request), request.inputs.at(0)->shape.rank)) {
@@ -133,7 +142,7 @@ inline constexpr QuantizedOperator mean{.name = "mean",
                                         .keeps_scale = &divides_codes,
                                         .grid_use = &grid_use_of_mean,
                                         .takes_clip = true,
-                                        .gives_sum = &sums_codes,
+                                        .gives_sum = &gives_sum_of_image,
                                         .torch_role = Role::shares_input};
 inline constexpr QuantizedOperator sum{.name = "sum",
                                        .role = Role::own_output,

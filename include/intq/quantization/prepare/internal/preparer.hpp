@@ -357,9 +357,9 @@ private:
 
     // An average that only DeQuantStubs read returns its sum, like the accumulators of layers.
     bool gives_sum(const graph::Node& node, const QuantizedOperator& row, const Config& config) const {
-        return row.gives_sum != nullptr && row.gives_sum(target_) && !is_torch() && options_.high_precision_output &&
-               config.qconfig->output && config.qconfig->output->dtype() == DType::int8 &&
-               !config.choice.is_by_name() && leads_to_dequant_only(node);
+        return row.gives_sum != nullptr && !is_torch() && options_.high_precision_output && config.qconfig->output &&
+               config.qconfig->output->dtype() == DType::int8 && !config.choice.is_by_name() &&
+               leads_to_dequant_only(node) && operators_.gives_sum(node, recorded_shape(*node.operands()[0]), target_);
     }
 
     EdgeState prepare_cat(graph::Node& node, const Config& config) {

@@ -84,8 +84,8 @@ protected:
             graph::Node* converter = nullptr;
             states_[&producer] = state;
             const EdgeState made = add_quantizer(
-                producer, make_quantizer(node, config), [&](const graph::Node& user) { return &user == &node; },
-                &converter);
+                producer, make_quantizer(node, config, producer),
+                [&](const graph::Node& user) { return &user == &node; }, &converter);
             states_[converter] = made;
             known = converters_.emplace(key, converter).first;
         } else {
@@ -95,7 +95,7 @@ protected:
 
     EdgeState add_output_quantizer(graph::Node& node, const QuantizerConfig& config, OpKind op, DType from) {
         if (op != OpKind::none) check_use(node, {op, from, DType::none, config.dtype()});
-        return add_quantizer(node, make_quantizer(node, config), {});
+        return add_quantizer(node, make_quantizer(node, config, node), {});
     }
 
     // Behind an operator that keeps its input's grid: a quantizer that chooses between that grid and its own, if
@@ -117,7 +117,7 @@ protected:
     EdgeState add_choice(graph::Node& node, std::size_t operand, const QuantizerConfig& output, const GridUse& use,
                          const Config& config) {
         mapping_.mark_used(config.choice.last);
-        const auto own = make_quantizer(node, output);
+        const auto own = make_quantizer(node, output, node);
         const std::shared_ptr<Quantizer>& source = state_of(node, operand).quantizer;
         return add_quantizer(node, std::make_shared<GridChoiceFakeQuantize>(graph::layer_name(node), own, source, use),
                              {});
@@ -160,15 +160,24 @@ protected:
         fake_quantize->set_qparams(fake_quantize->calculate_qparams());
     }
 
+    // The shape of a value on the example; rank 0 if there was none.
+    Shape recorded_shape(const graph::Node& node) const {
+        if (node.outputs()[0].dtype != DType::none) return node.outputs()[0].shape;
+        return quantizer_of(node, model_) != nullptr ? recorded_shape(*node.inputs()[0]) : Shape{};
+    }
+
 private:
-    std::shared_ptr<FakeQuantize> make_quantizer(const graph::Node& node, const QuantizerConfig& config) const {
+    /// @param node   whose configuration it has, for messages
+    /// @param value  what it quantizes: the node, or a producer that the node reads
+    std::shared_ptr<FakeQuantize> make_quantizer(const graph::Node& node, const QuantizerConfig& config,
+                                                 const graph::Node& value) const {
         QuantizerConfig own = config;
         if (!is_torch()) {
-            own.options.observer_options.softmax_axis = operators_.axis_of_scores(node);
-            own.options.observer_options.mask_factor = operators_.factor_of_mask(node);
+            own.options.observer_options.softmax_axis = operators_.axis_of_scores(value);
+            own.options.observer_options.mask_factor = operators_.factor_of_mask(value);
         }
         // int16 codes that are the output: other data may reach further, and a bit of 16 is not missed.
-        const bool is_output = options_.high_precision_output && !is_torch() && leads_to_dequant_only(node);
+        const bool is_output = options_.high_precision_output && !is_torch() && leads_to_dequant_only(value);
         if (is_output && config.dtype() == DType::int16) own.options.observer_options.headroom = 2.0f;
         return make_activation_quantizer(where(node), own, target_, options_.compatibility);
     }
@@ -180,12 +189,6 @@ private:
             return std::nullopt;
         Config config = config_of(producer, without_hybrid_);
         return config.qconfig && config.qconfig->output ? std::optional(std::move(config)) : std::nullopt;
-    }
-
-    // The shape of a value on the example; rank 0 if there was none.
-    Shape recorded_shape(const graph::Node& node) const {
-        if (node.outputs()[0].dtype != DType::none) return node.outputs()[0].shape;
-        return quantizer_of(node, model_) != nullptr ? recorded_shape(*node.inputs()[0]) : Shape{};
     }
 
     // The fill of a pad, clipped by a clip that is the pad's only reader: a range must not hold values that nobody
