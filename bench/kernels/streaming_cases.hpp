@@ -339,6 +339,20 @@ template <class Backend> void add_log_softmax(std::vector<Case>& cases) {
                      }});
 }
 
+/// Over the 64 channels of a pixel, and over 64 rows of 1024 columns.
+template <class Backend> void add_argmax(std::vector<Case>& cases) {
+    const auto add = [&](const char* name, index_t inner) {
+        cases.push_back({name, 1, 1, [inner](Tensors& t, index_t n) {
+                             const auto indices = reinterpret_cast<std::int32_t*>(t.out.data());
+                             const index_t rows = n / (channels * inner);
+                             kernels::argmax_codes<Backend, std::int8_t>(
+                                 {t.codes.data(), indices, rows, {channels, inner}, &serial});
+                         }});
+    };
+    add("argmax/s8s32/64/any", 1);
+    add("argmax/s8s32/64x1024/any", 1024);
+}
+
 /// Over the 64 channels of a pixel.
 template <class Backend> void add_layer_norm(std::vector<Case>& cases) {
     const auto norm = std::make_shared<arith::LayerNormParams>(
@@ -433,6 +447,7 @@ template <class Backend> std::vector<Case> cases_of() {
     add_moves<Backend>(cases);
     add_softmax<Backend>(cases);
     add_log_softmax<Backend>(cases);
+    add_argmax<Backend>(cases);
     add_layer_norm<Backend>(cases);
     add_matmul<Backend>(cases);
     add_embedding<Backend>(cases);

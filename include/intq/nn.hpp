@@ -12,6 +12,7 @@
 #include "intq/nn/model/value.hpp"
 
 // By family: layers, and the functions on Values that a forward calls beside them.
+#include "intq/nn/layers/argmax.hpp"
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/conv3d.hpp"
 #include "intq/nn/layers/elementwise.hpp"
@@ -40,6 +41,7 @@
 #include "intq/nn/model/tape.hpp"
 
 // The float operators on tensors.
+#include "intq/nn/float_operators/argmax.hpp"
 #include "intq/nn/float_operators/axes.hpp"
 #include "intq/nn/float_operators/conv.hpp"
 #include "intq/nn/float_operators/conv3d.hpp"

@@ -92,6 +92,7 @@
 #include "intq/quantization/modules/weight_codes.hpp"
 
 // The rows of operators for quantization, and a converted model as a list of steps.
+#include "intq/quantization/operators/argmax.hpp"
 #include "intq/quantization/operators/causal_fill.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/custom.hpp"

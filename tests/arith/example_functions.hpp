@@ -13,6 +13,7 @@
 
 #include "arith/targets.hpp"
 #include "intq/arith/accumulator_bound.hpp"
+#include "intq/arith/argmax.hpp"
 #include "intq/arith/block_table.hpp"
 #include "intq/arith/conv.hpp"
 #include "intq/arith/dynamic_qparams.hpp"
@@ -540,6 +541,18 @@ inline ExampleValues log_softmax(const CallArguments& a) {
     });
 }
 
+inline std::int32_t argmax_key_of(std::int32_t code, std::int32_t place) {
+    return arith::ArgMax::key<arith::scalar_lanes>(code, place);
+}
+
+inline ExampleValues argmax(const CallArguments& a) {
+    const auto codes = a.list<std::int32_t>("codes");
+    std::int32_t largest = INT32_MIN;
+    for (std::size_t i = 0; i < codes.size(); ++i)
+        largest = std::max(largest, argmax_key_of(codes[i], static_cast<std::int32_t>(i)));
+    return values(arith::ArgMax::place_of(largest));
+}
+
 inline ExampleValues softmax_entry(const CallArguments& a) {
     return values_of(arith::make_softmax_tables({a.real("s_in"), 0, DType::int8}), [&](const auto& tables) {
         const auto d = a.number<std::uint8_t>("d");
@@ -1033,6 +1046,9 @@ inline const ExampleFunctions& functions() {
         {"softmax", {"s_in x", &softmax}},
         {"log_of_sum", {"s_in x dtype=int8", &log_of_sum}},
         {"log_softmax", {"s_in x dtype=int8", &log_softmax}},
+        {"argmax", {"codes", &argmax}},
+        {"argmax_key",
+         {"q place", INTQ_EXAMPLE(values(argmax_key_of(a.number<std::int32_t>("q"), a.number<std::int32_t>("place"))))}},
         {"int16_softmax_term", {"s_in d", &int16_softmax_term}},
         {"int16_softmax", {"s_in x", &int16_softmax}},
         {"inverse_root", {"m", INTQ_EXAMPLE(values(arith::inverse_root(a.number<std::uint32_t>("m"))))}},

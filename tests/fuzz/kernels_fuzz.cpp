@@ -423,6 +423,22 @@ Outcome run_embedding(const KernelTable& table, Draw draw) {
     return to.bytes();
 }
 
+Outcome run_argmax(const KernelTable& table, Draw draw) {
+    const Drawn d(draw, table);
+    const auto* const row = find(table.argmax, [&](const kernels::ArgMaxRow& r) { return r.dtype == d.dtype; });
+    if (row == nullptr) return {};
+    const index_t rows = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 70),
+                  inner = draw.one_in(2) ? 1 : draw.between(1, 70);
+    Given x(draw, rows * count * inner * d.element);
+    Taken y(draw, rows * inner * index_t{sizeof(std::int32_t)});
+    row->run({.x = x.bytes(),
+              .y = y.as<std::int32_t>(),
+              .rows = rows,
+              .params = {.count = count, .inner = inner},
+              .executor = &serial});
+    return y.bytes();
+}
+
 Outcome run_index_copy(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
     const auto* const row = find(table.index_copy, [&](const kernels::IndexCopyRow& r) { return r.dtype == d.dtype; });
@@ -636,6 +652,7 @@ constexpr Operator operators[] = {
     {"matmul", &run_matmul},
     {"embedding", &run_embedding},
     {"index_copy", &run_index_copy},
+    {"argmax", &run_argmax},
     {"quantize", &run_quantize},
     {"dequantize", &run_dequantize},
     {"move", &run_move},

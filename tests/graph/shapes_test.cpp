@@ -146,6 +146,8 @@ std::vector<Case> all_cases() {
          {image, Shape(2, 4, 3, 7)},
          [](const std::vector<Value>&
                 x) { return nn::index_copy(x[0], 2, intq::Tensor::zeros(Shape(2, 3), DType::int32), x[1]); }},
+        unary("argmax", image, [](const Value& x) { return nn::argmax(x, 1); }),
+        unary("argmax", image, [](const Value& x) { return nn::argmax(x, -1, true); }),
         {"functional_linear",
          {rows, Shape(index_t{8}, index_t{6})},
          [](const std::vector<Value>& x) { return nn::linear(x[0], x[1]); }},

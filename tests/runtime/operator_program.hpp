@@ -111,6 +111,15 @@ private:
         return push(OpKind::index_copy, {x, inputs_.back(), ids}, Shape(batch, index_t{16}),
                     kernels::IndexCopyParams{.rows = 16, .count = 3});
     }
+    /// Indices of the largest channel of each pixel.
+    std::int32_t argmax(std::int32_t x, const Shape& image) {
+        const index_t bytes = index_t{sizeof(std::int32_t)};
+        const std::int32_t places = push(OpKind::argmax, {x}, Shape(batch, bytes, image[2], image[3]),
+                                         kernels::ArgMaxParams{.count = image[1]});
+        tensors_.back().dtype = DType::int32;
+        tensors_.back().shape = Shape(batch, index_t{1}, image[2], image[3]);
+        return places;
+    }
     void need(index_t workspace) { workspace_ = workspace > workspace_ ? workspace : workspace_; }
 
     void build() {
@@ -119,6 +128,7 @@ private:
         const arith::OutputCodes out = codes.output_codes();
         const arith::CodesOf of = codes.codes_of();
         inputs_ = {tensor(image), tensor(image)};
+        const std::int32_t places = argmax(inputs_[1], image);
         std::int32_t x =
             push(OpKind::sub, {inputs_[0], inputs_[1]}, image, value_of(arith::make_sub(policy, of, of, of, out)));
         for (int i = 0; i < 256; ++i) table_entries_[i] = static_cast<std::int8_t>(127 - i);
@@ -183,7 +193,7 @@ private:
                 : value_of(arith::make_mean(policy, of, of, out, 6))};
         x = push(OpKind::avg_pool2d, {x}, Shape(batch, channels, index_t{1}, index_t{1}), mean);
         const std::int32_t rows = embedding();
-        outputs_ = {x, rows, index_copy()};
+        outputs_ = {x, rows, index_copy(), places};
     }
 
     const kernels::KernelTable& table_;

@@ -265,7 +265,7 @@ inline bool run_move_rows(const KernelTable& table) {
         row.run({&pad, x_memory, y_memory, batch, inputs, {side, side}, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
-    return table.move.size() == 2 && table.pad.size() == 2;
+    return table.move.size() == 3 && table.pad.size() == 2;
 }
 
 /// Whether the target's table of constraints has an operator from a type to the same type.
@@ -365,6 +365,34 @@ inline bool run_index_copy_rows(const KernelTable& table) {
         if (!y_agrees(row.dtype)) return false;
     }
     return table.index_copy.size() == 2;
+}
+
+/// Whether a place along an axis of the codes in x is that of the first largest one.
+inline bool is_first_largest(DType dtype, index_t first, index_t step, std::int32_t place) {
+    const auto code = [&](index_t k) {
+        return dtype == DType::int8 ? reinterpret_cast<const std::int8_t*>(x_memory)[first + k * step]
+                                    : reinterpret_cast<const std::int16_t*>(x_memory)[first + k * step];
+    };
+    if (place < 0 || place >= inputs) return false;
+    for (index_t k = 0; k < inputs; ++k)
+        if (code(k) > code(place) || (k < place && code(k) == code(place))) return false;
+    return true;
+}
+
+inline bool run_argmax_rows(const KernelTable& table) {
+    for (const kernels::ArgMaxRow& row : table.argmax)
+        for (const index_t inner : {index_t{1}, index_t{4}}) {
+            std::int32_t places[8] = {};
+            row.run({.x = x_memory,
+                     .y = places,
+                     .rows = 2,
+                     .params = {.count = inputs, .inner = inner},
+                     .executor = &serial});
+            for (index_t i = 0; i < 2 * inner; ++i)
+                if (!is_first_largest(row.dtype, i / inner * inputs * inner + i % inner, inner, places[i]))
+                    return false;
+        }
+    return table.argmax.size() == 2;
 }
 
 inline bool run_layer_norm_rows(const KernelTable& table) {
@@ -646,6 +674,7 @@ inline int run_target(const KernelTable& table) {
     if (!run_embedding_rows(table)) return 17;
     if (!run_log_softmax_rows(table)) return 18;
     if (!run_index_copy_rows(table)) return 19;
+    if (!run_argmax_rows(table)) return 20;
     return 0;
 }
 

@@ -1278,7 +1278,8 @@ struct NoGradient {
     const char* op;
     const char* reason;
 };
-constexpr NoGradient no_gradient[] = {{"size", "it gives integers"}, {"floordiv", "it takes integers"}};
+constexpr NoGradient no_gradient[] = {
+    {"argmax", "it gives integers"}, {"size", "it gives integers"}, {"floordiv", "it takes integers"}};
 
 /// Every operator that a float graph can name: the table of spellings, and the functions of one element.
 std::set<std::string> operators_of_the_graph() {
@@ -1331,6 +1332,17 @@ TEST_CASE("Equal largest elements: the first in row order takes the gradient") {
     training::GradientContext context(call, std::span(&gradient, 1), {});
     training::detail::max_pool2d_backward<float>(context);
     CHECK(test::numbers_of(context.input_gradients()[0][0]) == Numbers{2, 0, 0, 0});
+}
+
+TEST_CASE("A gradient that reaches an argmax is refused") {
+    const std::vector<nn::Value> inputs{intq::Tensor::full(Shape(2, 3), 1.0f), nn::Value(1)};
+    const nn::Value output = nn::argmax(inputs[0], 1);
+    const intq::Tensor gradient = intq::Tensor::full(Shape(index_t{2}), 1.0f);
+    const training::FinishedCall call{nullptr, nn::Arguments(inputs), &output, {}};
+    training::GradientContext context(call, std::span(&gradient, 1), {});
+    const auto rows = std::span<const training::GradientRow>(training::gradient_rows<float>);
+    CHECK_THROWS_WITH(training::find_gradient(rows, "argmax", nullptr)->backward(context),
+                      Catch::Matchers::Contains("its output is indices, which have no gradient"));
 }
 
 TEST_CASE("A clamp stops the gradient at its ends, and outside of them") {

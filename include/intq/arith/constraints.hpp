@@ -95,6 +95,15 @@ template <DType... Outputs>
 inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> embedding_rows{
     ConstraintRow{.op = OpKind::embedding, .input = DType::int32, .output = Outputs}...};
 
+/// Indices of the largest codes.
+template <DType... Inputs>
+inline constexpr std::array<ConstraintRow, sizeof...(Inputs)> argmax_rows{
+    ConstraintRow{.op = OpKind::argmax, .input = Inputs, .output = DType::int32}...};
+
+/// Moves of them.
+inline constexpr auto moved_index_rows =
+    rows_of_type<DType::int32, OpKind::flatten, OpKind::slice, OpKind::permute, OpKind::reshape>;
+
 /// The conversion of accumulators that are an output.
 inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
     ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};

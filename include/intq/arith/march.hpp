@@ -56,10 +56,10 @@ inline constexpr auto bayes_rows =
                            OpKind::lookup_table, OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice,
                            OpKind::permute, OpKind::reshape, OpKind::index_copy>);
 
-inline constexpr auto bayes_constraints =
-    join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, embedding_rows<DType::int8, DType::int16>,
-              bayes_rows<DType::int8>, bayes_rows<DType::int16>, softmax_rows<DType::int8>,
-              rows_of_type<DType::int8, OpKind::layer_norm, OpKind::matmul, OpKind::log_softmax>);
+inline constexpr auto bayes_constraints = join_rows(
+    conversion_rows<DType::int8, DType::int16>, accumulator_rows, embedding_rows<DType::int8, DType::int16>,
+    argmax_rows<DType::int8, DType::int16>, moved_index_rows, bayes_rows<DType::int8>, bayes_rows<DType::int16>,
+    softmax_rows<DType::int8>, rows_of_type<DType::int8, OpKind::layer_norm, OpKind::matmul, OpKind::log_softmax>);
 
 inline constexpr auto meta_constraints =
     join_rows(bayes_constraints,

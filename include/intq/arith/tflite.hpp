@@ -12,6 +12,7 @@ inline namespace INTQ_CORE_ABI {
 
 inline constexpr auto tflite_constraints = join_rows(
     conversion_rows<DType::int8, DType::int16>, accumulator_rows, embedding_rows<DType::int8, DType::int16>,
+    argmax_rows<DType::int8, DType::int16>, moved_index_rows,
     weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
     weighted_rows<DType::int16, DType::int8, DType::int16>, unlimited_rows<DType::int8>, unlimited_rows<DType::int16>,
     softmax_rows<DType::int8, DType::int16>, rows_of_type<DType::int16, OpKind::softmax>);

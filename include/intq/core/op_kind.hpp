@@ -44,6 +44,7 @@ enum class OpKind : std::uint8_t {
     embedding,
     log_softmax,
     index_copy,
+    argmax,
     program,
     count_  // number of kinds; not an operator
 };
@@ -54,7 +55,7 @@ inline constexpr const char* op_kind_names[] = {
     "linear",        "add",         "relu",       "max_pool2d",    "avg_pool2d",     "cat",        "flatten",
     "layout_change", "softmax",     "mul",        "lookup_table",  "interpolate",    "pad",        "sub",
     "slice",         "permute",     "reshape",    "constant",      "quantize_image", "layer_norm", "matmul",
-    "embedding",     "log_softmax", "index_copy", "program",
+    "embedding",     "log_softmax", "index_copy", "argmax",        "program",
 };
 static_assert(sizeof op_kind_names / sizeof *op_kind_names == static_cast<std::size_t>(OpKind::count_),
               "each OpKind needs a name, in the same order");

@@ -185,6 +185,9 @@ inline constexpr OperatorRow operator_rows[] = {
      .suite_values = SuiteValues::as_input},
     {.name = "index_copy", .functions = "index_copy", .methods = "index_copy", .onnx = "ScatterElements ScatterND",
      .is_compared = false, .ids = 2},
+    // Indices, which are no numbers of a grid.
+    {.name = "argmax", .functions = "argmax", .methods = "argmax", .onnx = "ArgMax", .has_gradient = false,
+     .is_compared = false},
     // With the table as an argument.
     {.name = "functional_embedding", .functions = "embedding", .has_integer_form = false, .ids = 0},
     {.name = "size", .methods = "size", .has_integer_form = false, .has_gradient = false,

@@ -139,6 +139,9 @@ INTQ_INLINE double sqnr_on(graph::GraphModule& reference, graph::GraphModule& mo
         outputs.resize(wanted.size());
         for (std::size_t i = 0; i < wanted.size(); ++i) {
             const Tensor x = wanted[i].contiguous(), y = given[i].contiguous();
+            if (x.dtype() != DType::float32)
+                throw Error("sqnr_on: output " + std::to_string(i) + " is " + name_of(x.dtype()) +
+                            " indices, which have no SQNR");
             outputs[i].add(x.flat<float>(), y.flat<float>(), x.shape());
         }
     });

@@ -113,6 +113,7 @@ inline constexpr GradientRow gradient_rows[] = {
     detail::unary_gradient<T, TableFunction::sqrt>,
     detail::unary_gradient<T, TableFunction::rsqrt>,
     detail::unary_gradient<T, TableFunction::reciprocal>,
+    {"argmax", &detail::refuse_backward},
     {"size", &detail::no_backward},
     {"floordiv", &detail::no_backward},
     {"identity", &detail::identity_backward},

@@ -132,8 +132,11 @@ TEST_CASE("An unsupported operator is named with its node and position") {
     for (const std::string op : {"LSTM", "GRU", "RNN"})
         CHECK_THAT(refusal({.op_type = op}), Contains("node 1 of 1 (" + op + " \"n\"): the operator \"" + op + "\"") &&
                                                  Contains("because a program has no loop over time steps; run the"));
-    CHECK_THAT(refusal({.op_type = "ArgMax"}),
-               Contains("\"ArgMax\" is not supported in opset 17, because places are no"));
+    CHECK_THAT(
+        refusal({.op_type = "ArgMin"}),
+        Contains("\"ArgMin\" is not supported in opset 17; the place of the smallest is the ArgMax of the negated"));
+    CHECK_THAT(refusal({.op_type = "TopK"}),
+               Contains("\"TopK\" is not supported in opset 17, because a program sorts nothing"));
     test::Message fused = test::node("Conv", {"x"}, {"y"}).text(7, "com.microsoft");
     CHECK_THROWS_WITH(import({.nodes = {fused}}), Contains("\"com.microsoft.Conv\" is not supported"));
     CHECK_NOTHROW(import({.nodes = {test::node("Relu", {"x"}, {"y"}).text(7, "ai.onnx")}}));
@@ -202,7 +205,8 @@ TEST_CASE("Moves of integers that an enemy wrote take one pass") {
     std::vector<test::Message> twice;  // each value is made of the one before by two nodes
     for (int k = 0; k < 64; ++k)
         for (int copy = 0; copy < 2; ++copy)
-            twice.push_back(test::node("Identity", {k == 0 ? "m" : "v" + std::to_string(k - 1)}, {"v" + std::to_string(k)}));
+            twice.push_back(
+                test::node("Identity", {k == 0 ? "m" : "v" + std::to_string(k - 1)}, {"v" + std::to_string(k)}));
     for (const auto& nodes : {loop, twice}) {
         const onnx::Model model = onnx::parse_model(
             test::model({.nodes = nodes, .inputs = {test::value_info("m", {2, 3}, test::int64)}}).bytes(), "m.onnx");
@@ -212,7 +216,8 @@ TEST_CASE("Moves of integers that an enemy wrote take one pass") {
 }
 
 TEST_CASE("Positions take numbers of any size without an overflow") {
-    const std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max(),
+                       least = std::numeric_limits<std::int64_t>::min();
     const auto refusal = [](std::vector<std::int64_t> range, std::int64_t addend) {
         const auto count = static_cast<index_t>(range.size());
         return import({.nodes = {test::node("Add", {"p", "a"}, {"b"}), test::node("LessOrEqual", {"r", "b"}, {"c"}),

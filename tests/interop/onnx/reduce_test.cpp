@@ -209,3 +209,80 @@ TEST_CASE("ReduceL2 is the root of a mean of squares, and a quotient of values a
     near({"two", "e"}, [](float v, std::size_t) { return 2.0f / std::exp(v); });
     near({"row", "e"}, [](float v, std::size_t i) { return static_cast<float>(1 << i) / std::exp(v); });
 }
+
+// --- argmax ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The indices of the largest along axis 1 of x (2, 3, 2, 2), by loops.
+std::vector<std::int64_t> places_of_channels(const Tensor& x) {
+    std::vector<std::int64_t> places;
+    for (std::size_t n = 0; n < 2; ++n)
+        for (std::size_t i = 0; i < 4; ++i) {
+            std::size_t place = 0;
+            for (std::size_t c = 1; c < 3; ++c)
+                if (x.flat<float>()[(n * 3 + c) * 4 + i] > x.flat<float>()[(n * 3 + place) * 4 + i]) place = c;
+            places.push_back(static_cast<std::int64_t>(place));
+        }
+    return places;
+}
+
+/// Behind an ArgMax of the channels of x (N, 3, 2, 2): other nodes, the last of which makes y.
+test::ModelParts behind_argmax(std::vector<test::Message> nodes, std::vector<test::Message> constants = {}) {
+    nodes.insert(nodes.begin(), node("ArgMax", {"x"}, {"i"}, {attribute("axis", 1), attribute("keepdims", 0)}));
+    return {.nodes = std::move(nodes),
+            .initializers = std::move(constants),
+            .inputs = {test::value_info("x", {-1, 3, 2, 2})}};
+}
+
+}  // namespace
+
+TEST_CASE("ArgMax gives int64 indices along its axis, the first of equal elements, with the axis or without") {
+    Tensor x = numbers(Shape(2, 3, 2, 2));
+    x.flat<float>()[0] = x.flat<float>()[4] = 90.0f;  // equal, of channels 0 and 1
+    const std::vector<std::int64_t> expected = places_of_channels(x);
+    CHECK(expected[0] == 0);
+    for (const bool keeps : {false, true})
+        for (const std::int64_t axis : {1, -3}) {
+            const OneNode one{.op_type = "ArgMax",
+                              .attributes = {attribute("axis", axis), attribute("keepdims", keeps ? 1 : 0)},
+                              .x_shape = {-1, 3, 2, 2}};
+            const Tensor y = (*one.import())(x).tensor();
+            CHECK(y.shape() == (keeps ? Shape(2, 1, 2, 2) : Shape(2, 2, 2)));
+            const auto given = y.flat<std::int64_t>();
+            CHECK(std::vector<std::int64_t>(given.begin(), given.end()) == expected);
+        }
+    const OneNode last{.op_type = "ArgMax",
+                       .attributes = {attribute("axis", 1), attribute("select_last_index", 1)},
+                       .x_shape = {-1, 3, 2, 2}};
+    CHECK_THAT(refusal(last), Contains("select_last_index is not supported: of equal elements the first one counts"));
+    CHECK_THAT(refusal({.op_type = "ArgMax", .attributes = {attribute("axis", 4)}}),
+               Contains("axis 4 does not exist in shape"));
+}
+
+TEST_CASE("Indices pass moves and casts, and any other operator that reads them is refused") {
+    const Tensor x = numbers(Shape(2, 3, 2, 2));
+    const std::vector<std::int64_t> expected = places_of_channels(x);
+    const std::vector<test::Message> shape{int64_tensor("s", {0, -1})}, axes{int64_tensor("s", {1})};
+    const std::vector<std::pair<test::Message, std::vector<test::Message>>> moves{
+        {node("Reshape", {"i", "s"}, {"y"}), shape},
+        {node("Unsqueeze", {"i", "s"}, {"y"}), axes},
+        {node("Flatten", {"i"}, {"y"}), {}},
+        {node("Identity", {"i"}, {"y"}), {}},
+        {node("Cast", {"i"}, {"y"}, {attribute("to", 1)}), {}},
+        {node("Cast", {"i"}, {"y"}, {attribute("to", 6)}), {}},
+        {node("Cast", {"i"}, {"y"}, {attribute("to", 7)}), {}}};
+    for (const auto& [move, constants] : moves) {
+        const Tensor y = (*test::import(behind_argmax({move}, constants)))(x).tensor().contiguous();
+        const auto given = y.flat<std::int64_t>();
+        CHECK(std::vector<std::int64_t>(given.begin(), given.end()) == expected);
+    }
+    const std::string refused = "holds indices, which are no numbers on a grid";
+    CHECK_THAT(refusal(behind_argmax({node("Relu", {"i"}, {"y"})})), Contains(refused));
+    CHECK_THAT(refusal(behind_argmax({node("Identity", {"i"}, {"m"}), node("Add", {"m", "m"}, {"y"})})),
+               Contains(refused));
+    CHECK_THAT(refusal(behind_argmax({node("Cast", {"i"}, {"m"}, {attribute("to", 1)}), node("Relu", {"m"}, {"y"})})),
+               Contains(refused));
+    CHECK_THAT(refusal(behind_argmax({node("Cast", {"i"}, {"y"}, {attribute("to", 2)})})),
+               Contains("indices are cast to") && Contains("expected int32, int64 or float32"));
+}

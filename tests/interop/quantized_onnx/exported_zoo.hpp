@@ -168,6 +168,8 @@ inline void add_elements(ExportedZoo& zoo) {
     zoo.with("relu6", image, [](M&, nn::Arguments a) { return nn::relu6(a[0]); });
     zoo.with("softmax", image, [](M&, nn::Arguments a) { return nn::softmax(a[0], 1); });
     zoo.with("log_softmax", image, [](M&, nn::Arguments a) { return nn::log_softmax(a[0], 1); });
+    zoo.with("argmax", image, [](M&, nn::Arguments a) { return nn::argmax(a[0], 1); });
+    zoo.with("argmax_of_width", image, [](M&, nn::Arguments a) { return nn::argmax(a[0], -1, true); });
     zoo.with(
         "dropout", image, [](M& m, nn::Arguments a) { return m.call("act", a[0]); }, std::make_shared<nn::Dropout>());
     zoo.of("identity", image, std::make_shared<nn::Identity>());

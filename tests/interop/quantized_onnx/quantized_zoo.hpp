@@ -146,6 +146,9 @@ inline std::vector<ZooModel> quantized_zoo() {
                                   return m.call("dequant", nn::index_copy(rows, 1, a[0], rows));
                               }),
                    random_ids(Shape(3, 7), 31, 7)});
+    zoo.push_back({"argmax",
+                   stubbed({}, [](auto&, nn::Arguments a) { return nn::transpose(nn::argmax(a[0], 1), 1, 2); }),
+                   image});
     zoo.push_back({"residual", std::make_shared<ResidualNet>(4), random_tensor(Shape(3, 3, 6, 6), 7)});
     return zoo;
 }

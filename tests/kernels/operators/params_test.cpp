@@ -121,6 +121,7 @@ TEST_CASE(
     check_whole<kernels::MatmulStepParams>(OpKind::matmul, checked);
     check_whole<kernels::EmbeddingParams>(OpKind::embedding, checked);
     check_whole<kernels::IndexCopyParams>(OpKind::index_copy, checked);
+    check_whole<kernels::ArgMaxParams>(OpKind::argmax, checked);
     check_whole<kernels::ConstantParams>(OpKind::constant, checked);
     check_whole<kernels::QuantizeImageParams>(OpKind::quantize_image, checked);
     for (const kernels::ProgramOperator& row : kernels::program_operators) {
@@ -354,6 +355,11 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
                     &overlapping);
     masks.tensors = embedded.tensors;
     masks.check(table, ops);
+    const kernels::ArgMaxParams along{.count = 2, .inner = 1};
+    RoundTrip places(OpKind::argmax, DType::int8, {Shape(2, 2, 5, 3), Shape(2, 1, 5, 3)}, &along);
+    places.tensors[1].dtype = DType::int32;
+    places.arena_size = places.tensors[1].offset + round_up(places.tensors[1].bytes(), buffer_alignment);
+    places.check(table, ops);
     const kernels::IndexCopyParams rows{.outer = 2, .rows = 5, .inner = 3, .count = 2};
     const Shape cache(2, 2, 5, 3), row(2, 2, 2, 3);
     RoundTrip copied(OpKind::index_copy, DType::int16, {cache, row, Shape(2, index_t{2}), cache}, &rows);

@@ -15,6 +15,7 @@
 #include "intq/arith/fp32.hpp"
 #include "intq/arith/tflite.hpp"
 #include "kernels/oracle_bridge.hpp"
+#include "reference/argmax.hpp"
 #include "reference/layer_norm.hpp"
 #include "reference/matmul.hpp"
 #include "reference/softmax.hpp"
@@ -472,6 +473,47 @@ TEST_CASE("index_copy on views replaces the rows of its indices along any axis, 
     };
     check(std::int8_t{});
     check(std::int16_t{});
+}
+
+TEST_CASE("argmax on views is the first of the largest along every axis of both orders, and names what does not fit") {
+    for_each_kind([](auto target_tag, auto code, auto order) {
+        using Target = decltype(target_tag);
+        using Code = decltype(code);
+        using Order = decltype(order);
+        Draw draw(6);
+        const oracle::Tensor x = draw_tensor(draw, 3, 4, 5, 2, draw_codes<Target, Code>(draw, unit<Code>));
+        auto images = images_of<Code, Order>(x);
+        const auto view = reader(images.view());
+        for (int axis = 0; axis < 4; ++axis) {
+            const index_t count = extents_of(x)[static_cast<std::size_t>(axis)];
+            std::vector<std::int32_t> places(static_cast<std::size_t>(3 * 4 * 5 * 2 / count));
+            REQUIRE(kernels::check_argmax(view, axis, places).ok());
+            kernels::argmax(view, axis, places, backward());
+            // In the order of memory, which is that of the outputs' indices.
+            const std::vector<int> order_of_axes =
+                std::is_same_v<Order, channels_last> ? std::vector<int>{0, 2, 3, 1} : std::vector<int>{0, 1, 2, 3};
+            int wrong = 0;
+            for (std::size_t at = 0; at < places.size(); ++at) {
+                Index index{};
+                auto rest = static_cast<index_t>(at);
+                for (auto other = order_of_axes.rbegin(); other != order_of_axes.rend(); ++other) {
+                    if (*other == axis) continue;
+                    const index_t extent = extents_of(x)[static_cast<std::size_t>(*other)];
+                    index[static_cast<std::size_t>(*other)] = rest % extent;
+                    rest /= extent;
+                }
+                std::vector<std::int64_t> line;
+                for (index_t k = 0; k < count; ++k) {
+                    index[static_cast<std::size_t>(axis)] = k;
+                    line.push_back(code_at(x, index));
+                }
+                wrong += places[at] != oracle::argmax(line);
+            }
+            CHECK(wrong == 0);
+            CHECK(kernels::check_argmax(view, axis, std::span(places).first(1)).field == Field::output);
+        }
+        CHECK(kernels::check_argmax(view, 4, {}).field == Field::axis);
+    });
 }
 
 TEST_CASE("matmul on views names what does not fit") {

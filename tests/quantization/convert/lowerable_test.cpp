@@ -458,6 +458,46 @@ void reach_index_copy(const kernels::KernelTable& table, std::set<RowKey>& reach
     }
 }
 
+/// Indices, as they are and moved.
+void reach_argmax(const kernels::KernelTable& table, std::set<RowKey>& reached, std::vector<std::string>& late) {
+    using Move = nn::Value (*)(const nn::Value&);
+    constexpr Move moves[] = {[](const nn::Value& x) { return x; },
+                              [](const nn::Value& x) {
+                                  return nn::reshape(x, {-1, 20});
+                              },
+                              [](const nn::Value& x) {
+                                  return nn::permute(x, {0, 2, 1});
+                              },
+                              [](const nn::Value& x) { return nn::slice(x, 1, 1, 3); },
+                              [](const nn::Value& x) { return nn::flatten(x, 1); }};
+    for (const DType dtype : {DType::int8, DType::int16})
+        for (const Move move : moves) {
+            const auto model = test::make_model(
+                {{"quant", std::make_shared<nn::QuantStub>()}, {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                [move](test::LambdaModel& m, nn::Arguments x) {
+                    return m.call("dequant", move(nn::argmax(m.call("quant", x[0]), 1)));
+                });
+            model->eval();
+            const intq::Tensor x = test::random_tensor(Shape(2, 3, 4, 5), 1);
+            try {
+                const auto prepared = prepare_calibration_fx(*model, mapping_of(dtype, false), table.policy());
+                calibrate(*prepared, x, 2);
+                const QuantizedGraph quantized = convert_fx(*prepared);
+                collect_rows(quantized, reached);
+                const intq::Tensor
+                    expected =
+                        make_reference(quantized)->dispatch("forward", std::vector<nn::Value>{x}).tensor().contiguous(),
+                    given = lower(quantized, table, 2).run(std::vector<intq::Tensor>{x}).at(0);
+                const auto a = expected.flat<std::int64_t>();
+                const auto b = given.contiguous().flat<std::int32_t>();
+                if (!(expected.shape() == given.shape()) || !std::equal(a.begin(), a.end(), b.begin(), b.end()))
+                    late.push_back("argmax: other indices");
+            } catch (const Error& error) {
+                if (std::string(error.what()).rfind("prepare: ", 0) != 0) late.push_back(error.what());
+            }
+        }
+}
+
 }  // namespace
 
 TEST_CASE("What prepare takes is lowered and runs, and every row of every constraint table is reached") {
@@ -485,6 +525,7 @@ TEST_CASE("What prepare takes is lowered and runs, and every row of every constr
         reach_typed_rows(*table, reached, late);
         reach_embedding(*table, reached, late);
         reach_index_copy(*table, reached, late);
+        reach_argmax(*table, reached, late);
         CHECK(late == std::vector<std::string>{});
         for (const arith::ConstraintRow& row : table->policy().constraints) {
             const RowKey key{row.op, row.input, row.weight, row.output};

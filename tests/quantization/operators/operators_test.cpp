@@ -1169,6 +1169,60 @@ TEST_CASE("Moves of samples, and a softmax over them, are refused with the node'
           std::string::npos);
 }
 
+TEST_CASE("An argmax is that of the codes along each axis, whatever lies where, and no DeQuantStub is needed") {
+    const intq::Tensor x = test::random_tensor(Shape(4, 5, 6, 7), 12);
+    for (const bool rows_first : {false, true})
+        for (const int axis : {1, 2, 3, -1})
+            for (const bool keepdim : {false, true}) {
+                const auto model = test::make_model(
+                    {{"quant", std::make_shared<nn::QuantStub>()}}, [=](test::LambdaModel& m, nn::Arguments a) {
+                        const nn::Value q = m.call("quant", a[0]);
+                        return nn::argmax(rows_first ? nn::permute(q, {0, 2, 3, 1}) : q, axis, keepdim);
+                    });
+                for_each_target([&](const kernels::KernelTable& table) {
+                    if (std::string(table.policy().name) == "bernoulli2") return;
+                    const QuantizedGraph quantized = convert(*model, table.policy(), x, DType::int8);
+                    const intq::Tensor expected =
+                        make_reference(quantized)->dispatch("forward", std::vector<nn::Value>{x}).tensor().contiguous();
+                    const intq::Tensor given = lower(quantized, table, 4).run(x).contiguous();
+                    INFO(table.policy().name << " axis " << axis << (keepdim ? ", kept" : ""));
+                    REQUIRE(given.dtype() == DType::int32);
+                    REQUIRE(given.shape() == expected.shape());
+                    CHECK(std::equal(given.flat<std::int32_t>().begin(), given.flat<std::int32_t>().end(),
+                                     expected.flat<std::int64_t>().begin()));
+                    ExactSimulation simulation(quantized, table, 4);
+                    const intq::Tensor simulated = simulation.run(std::vector<intq::Tensor>{x}).at(0).contiguous();
+                    CHECK(std::equal(given.flat<std::int32_t>().begin(), given.flat<std::int32_t>().end(),
+                                     simulated.flat<std::int32_t>().begin()));
+                });
+            }
+}
+
+TEST_CASE("Who computes with indices is refused by name, and so are an argmax of the samples and one on bernoulli2") {
+    const auto refusal = [](const arith::PolicyRecord& target, auto body) {
+        return message_of<Error>([&] {
+            prepare_calibration_fx(*stubbed({}, body), get_default_qconfig_mapping(target, DType::int8), target);
+        });
+    };
+    const arith::PolicyRecord& fp32 = target::fp32::policy;
+    CHECK(refusal(fp32, [](auto&, nn::Arguments a) { return nn::relu(nn::argmax(a[0], 1)); }).find("%relu") !=
+          std::string::npos);
+    for (const std::string& text :
+         {refusal(fp32, [](auto&, nn::Arguments a) { return nn::argmax(a[0], 1) + nn::argmax(a[0], 1); }),
+          refusal(fp32, [](auto&, nn::Arguments a) {
+              return nn::sigmoid(nn::reshape(nn::argmax(a[0], 1), {-1, 42}));
+          })}) {
+        INFO(text);
+        CHECK(text.find("is indices and no numbers on a grid: the model may return them") != std::string::npos);
+    }
+    CHECK(refusal(fp32, [](auto&, nn::Arguments a) {
+              return nn::argmax(a[0], 0);
+          }).find("an argmax over the samples (axis 0) has no integer form") != std::string::npos);
+    CHECK(refusal(march::bernoulli2::policy, [](auto&, nn::Arguments a) {
+              return nn::argmax(a[0], 1);
+          }).find("there is no row of bernoulli2 for argmax") != std::string::npos);
+}
+
 TEST_CASE("In torch mode a difference and a split take real values, as in PyTorch") {
     const auto model =
         test::make_model({{"conv", test::make_conv(3, 4, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {

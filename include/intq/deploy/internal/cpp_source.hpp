@@ -147,6 +147,8 @@ INTQ_INLINE const char* type_of(kernels::ParamKind kind) {
             return "intq::kernels::EmbeddingParams";
         case index_copy:
             return "intq::kernels::IndexCopyParams";
+        case argmax:
+            return "intq::kernels::ArgMaxParams";
         case none:
             break;
     }

@@ -305,10 +305,10 @@ private:
             if (op_type == recurrent)
                 return ", because a program has no loop over time steps; run the layers before and behind it as "
                        "programs, and the recurrence in float between them";
-        for (const char* places : {"ArgMax", "ArgMin", "TopK"})
-            if (op_type == places)
-                return ", because places are no numbers on a grid; end the model before it, and sort the numbers that "
-                       "the program returns, whose order is that of their codes";
+        if (op_type == "ArgMin") return "; the place of the smallest is the ArgMax of the negated numbers";
+        if (op_type == "TopK")
+            return ", because a program sorts nothing; end the model before it, and sort the numbers that the program "
+                   "returns, whose order is that of their codes";
         if (op_type == "Cos" || op_type == "Sin")
             return ", but of a position that is compared with a range, or by which a row is copied into a cache; for "
                    "other angles gather rows of a constant table of cosines and sines";

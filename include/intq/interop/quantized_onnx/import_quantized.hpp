@@ -204,7 +204,15 @@ private:
         const auto is_on_grid = [&](const graph::Node* operand) { return on_grid_.count(operand) != 0; };
         const bool all_on_grid = graph::ids_of(row.name) == 0 ||
                                  (!operands.empty() && std::all_of(operands.begin(), operands.end(), is_on_grid));
+        if (!operands.empty() && ids_.count(operands[0]) != 0) {  // a move of indices, which have no grid
+            ids_.insert(&node);
+            return prepared_->mark_quantized(node);
+        }
         switch (row.role) {
+            case Role::gives_ids:
+                if (!all_on_grid) return;
+                ids_.insert(&node);
+                return prepared_->mark_quantized(node);
             case Role::shares_input:
             case Role::copies_into:
             case Role::item: {
@@ -346,6 +354,7 @@ private:
     std::map<std::string, Tensor> weights_;
     /// Nodes whose values are codes, with the quantizer that holds their grid.
     std::map<const graph::Node*, const quantization::Quantizer*> on_grid_;
+    std::set<const graph::Node*> ids_;       // indices, and moves of them
     std::set<const graph::Node*> takes_in_;  // operators on codes that take in the relu behind them
 };
 

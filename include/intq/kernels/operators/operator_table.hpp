@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP
 #define INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP
 
+#include "intq/kernels/operators/argmax.hpp"
 #include "intq/kernels/operators/constant.hpp"
 #include "intq/kernels/operators/conv.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
@@ -36,7 +37,7 @@ inline constexpr ProgramOperator program_operators[] = {
     operators::constant_operator,      operators::quantize_image_operator,
     operators::layer_norm_operator,    operators::matmul_operator,
     operators::embedding_operator,     operators::log_softmax_operator,
-    operators::index_copy_operator,
+    operators::index_copy_operator,    operators::argmax_operator,
 };
 
 /// Null for an operator that programs do not have.

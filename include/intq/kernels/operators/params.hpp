@@ -44,7 +44,8 @@ enum class ParamKind : std::uint8_t {
     matmul,
     embedding,
     log_softmax,
-    index_copy
+    index_copy,
+    argmax
 };
 
 /// The kind of a struct of parameters; each specialises it beside itself.

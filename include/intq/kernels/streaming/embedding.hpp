@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: MIT
 //
-// Rows of codes by their numbers: embedding reads them of a table, index_copy replaces them. Layer: kernels.
+// Rows of codes by their numbers: embedding reads them of a table, index_copy replaces them. And the number of the
+// largest code, which argmax finds. Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_EMBEDDING_HPP
 #define INTQ_KERNELS_STREAMING_EMBEDDING_HPP
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
+#include "intq/arith/argmax.hpp"
 #include "intq/core/assert.hpp"
+#include "intq/core/quotient.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/embedding_call.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -57,6 +63,100 @@ template <class Code> void index_copy_codes(const IndexCopyCall& call) INTQ_NOEX
 
 namespace detail {
 
+/// The largest code of each of some columns, and the first row that holds it.
+template <index_t Columns> struct ColumnPeaks {
+    std::int32_t codes[Columns];
+    index_t rows[Columns];
+};
+
+/// @param step     codes from a row to the next
+/// @param columns  at most L::width(); no code beside them is read
+template <class L, class Code>
+ColumnPeaks<L::width()> peaks_of_columns(const Code* x, index_t rows, index_t step, index_t columns) noexcept {
+    using arith::ArgMax;
+    ColumnPeaks<L::width()> peaks{};
+    for (index_t first = 0; first < rows; first += ArgMax::places) {
+        const index_t count = smaller(rows - first, ArgMax::places);
+        auto keys = L::set(INT32_MIN);
+        const auto take = [&](index_t row, auto codes) {
+            keys = (L::max)(keys, ArgMax::key<L>(codes, static_cast<std::int32_t>(row)));
+        };
+        const Code* at = x + first * step;
+        if (columns == L::width())
+            for (index_t row = 0; row < count; ++row, at += step) take(row, L::load(at));
+        else
+            for (index_t row = 0; row < count; ++row, at += step) take(row, L::load(at, columns));
+        std::int32_t largest[L::width()];
+        L::store(largest, keys, columns);
+        for (index_t c = 0; c < columns; ++c) {
+            const std::int32_t code = ArgMax::code_of(largest[c]);
+            if (first > 0 && code <= peaks.codes[c]) continue;
+            peaks.codes[c] = code;
+            peaks.rows[c] = first + ArgMax::place_of(largest[c]);
+        }
+    }
+    return peaks;
+}
+
+/// The index of the largest of some codes that lie next to each other: whole vectors are rows of a table, whose columns
+/// are searched together.
+template <class L, class Code> index_t place_of_largest(const Code* x, index_t count) noexcept {
+    const index_t rows = quotient(count, L::width());
+    std::int32_t largest = x[0];
+    index_t place = 0, next = 1;
+    if (rows > 1) {
+        const auto peaks = peaks_of_columns<L>(x, rows, L::width(), L::width());
+        place = count;
+        for (index_t c = 0; c < L::width(); ++c) {
+            const index_t at = peaks.rows[c] * L::width() + c;
+            if (place < count && (peaks.codes[c] < largest || (peaks.codes[c] == largest && at > place))) continue;
+            largest = peaks.codes[c];
+            place = at;
+        }
+        next = rows * L::width();
+    }
+    for (; next < count; ++next)
+        if (x[next] > largest) largest = x[next], place = next;
+    return place;
+}
+
+}  // namespace detail
+
+/// y = the index of the largest code along an axis, of equal codes the lowest one
+///
+///     y[r, i] = min { k : x[r, k, i] = max_j x[r, j, i] }
+///
+/// @tparam Code  int8 or int16
+/// @pre 1 <= count < 2^31; y must not overlap x
+///
+/// Result   exact; the same on every backend and executor
+/// Memory   no scratch
+/// Cost     O(n): one pass
+template <class Backend, class Code> void argmax_codes(const ArgMaxCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    const auto* const x = static_cast<const Code*>(call.x);
+    const auto [count, inner] = call.params;
+    if (inner == 1) {
+        const index_t step = count < detail::chunk_elements ? quotient(detail::chunk_elements, count) : 1;
+        (*call.executor)(detail::chunks_of(call.rows, step), [&, count = count](index_t chunk) {
+            const index_t last = detail::smaller((chunk + 1) * step, call.rows);
+            for (index_t row = chunk * step; row < last; ++row)
+                call.y[row] = static_cast<std::int32_t>(detail::place_of_largest<L>(x + row * count, count));
+        });
+        return;
+    }
+    const index_t vectors = detail::chunks_of(inner, L::width());
+    (*call.executor)(call.rows * vectors, [&, count = count, inner = inner](index_t task) {
+        const index_t row = quotient(task, vectors), first = (task - row * vectors) * L::width();
+        const index_t columns = detail::smaller(inner - first, L::width());
+        const auto peaks = detail::peaks_of_columns<L>(x + row * count * inner + first, count, inner, columns);
+        for (index_t c = 0; c < columns; ++c)
+            call.y[row * inner + first + c] = static_cast<std::int32_t>(peaks.rows[c]);
+    });
+}
+
+namespace detail {
+
 // The same code for every backend: rows move memory and compute nothing.
 template <class Backend>
 inline constexpr EmbeddingRow embedding_rows[] = {{DType::int8, &embed_codes<std::int8_t>},
@@ -65,6 +165,10 @@ inline constexpr EmbeddingRow embedding_rows[] = {{DType::int8, &embed_codes<std
 template <class Backend>
 inline constexpr IndexCopyRow index_copy_rows[] = {{DType::int8, &index_copy_codes<std::int8_t>},
                                                    {DType::int16, &index_copy_codes<std::int16_t>}};
+
+template <class Backend>
+inline constexpr ArgMaxRow argmax_rows[] = {{DType::int8, &argmax_codes<Backend, std::int8_t>},
+                                            {DType::int16, &argmax_codes<Backend, std::int16_t>}};
 
 }  // namespace detail
 

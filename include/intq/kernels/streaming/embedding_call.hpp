@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Parameters of embedding and index_copy, one run of each as a function pointer takes it, and their rows. Layer:
-// kernels.
+// Parameters of embedding, index_copy and argmax, one run of each as a function pointer takes it, and their rows.
+// Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_EMBEDDING_CALL_HPP
 #define INTQ_KERNELS_STREAMING_EMBEDDING_CALL_HPP
 
@@ -69,6 +69,26 @@ struct IndexCopyCall {
 struct IndexCopyRow {
     DType dtype;
     void (*run)(const IndexCopyCall&);
+};
+
+/// The axis, in the order of memory.
+struct ArgMaxParams {
+    index_t count = 1;  // its extent
+    index_t inner = 1;  // elements from one to the next along it
+};
+
+/// One run of argmax, as a function pointer takes it.
+struct ArgMaxCall {
+    const void* x = nullptr;    // (rows, count, inner)
+    std::int32_t* y = nullptr;  // (rows, inner)
+    index_t rows = 0;
+    ArgMaxParams params{};
+    const Executor* executor = nullptr;
+};
+
+struct ArgMaxRow {
+    DType dtype;  // of the input
+    void (*run)(const ArgMaxCall&);
 };
 
 }  // namespace INTQ_CORE_ABI

@@ -76,7 +76,8 @@ namespace detail {
 // The same code for every backend: rows move memory and compute nothing.
 template <class Backend>
 inline constexpr MoveRow move_rows[] = {{DType::int8, &move_codes<std::int8_t>},
-                                        {DType::int16, &move_codes<std::int16_t>}};
+                                        {DType::int16, &move_codes<std::int16_t>},
+                                        {DType::int32, &move_codes<std::int32_t>}};  // indices
 template <class Backend>
 inline constexpr PadRow pad_rows[] = {{DType::int8, &pad_codes<std::int8_t>}, {DType::int16, &pad_codes<std::int16_t>}};
 

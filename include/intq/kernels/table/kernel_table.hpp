@@ -55,6 +55,7 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::embedding_rows<Backend>,
                                           detail::log_softmax_rows<TargetType, Backend>,
                                           detail::index_copy_rows<Backend>,
+                                          detail::argmax_rows<Backend>,
                                           &detail::stage_input<Backend>};
 
 }  // namespace INTQ_ABI

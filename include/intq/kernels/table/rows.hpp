@@ -52,6 +52,7 @@ struct KernelTable {
     std::span<const EmbeddingRow> embedding{};
     std::span<const LogSoftmaxRow> log_softmax{};
     std::span<const IndexCopyRow> index_copy{};
+    std::span<const ArgMaxRow> argmax{};
     const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
 
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
@@ -80,6 +81,7 @@ template <class Visit> constexpr void for_each_family(const Visit& visit) {
     visit("embedding", &KernelTable::embedding);
     visit("log_softmax", &KernelTable::log_softmax);
     visit("index_copy", &KernelTable::index_copy);
+    visit("argmax", &KernelTable::argmax);
 }
 
 namespace detail {

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_VIEWS_VIEWS_HPP
 #define INTQ_KERNELS_VIEWS_VIEWS_HPP
 
+#include "intq/kernels/views/argmax.hpp"
 #include "intq/kernels/views/code_view.hpp"
 #include "intq/kernels/views/elementwise.hpp"
 #include "intq/kernels/views/embedding.hpp"

@@ -46,6 +46,7 @@ enum class Role : std::uint8_t {
     own_output,    // a quantizer on its output
     cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
     shares_input,  // the scale of its input stays; in torch mode the input's quantizer is called behind it, too
+    gives_ids,     // int32 indices, which no quantizer rounds, and which moves and outputs of the model alone read
     copies_into,   // the codes of its first input, of which some are those of another: QuantizedOperator::source
     float_only     // no integer form
 };

@@ -71,6 +71,7 @@ private:
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/quantizer_of.hpp"
+#    include "intq/quantization/operators/argmax.hpp"
 #    include "intq/quantization/operators/causal_fill.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
@@ -154,6 +155,7 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::maximum,
         &operators::minimum,
         &operators::index_copy,
+        &operators::argmax,
     };
     return rows;
 }

@@ -35,7 +35,7 @@ struct QuantizedTensor {
     DType dtype = DType::float32;
     OwnedQParams qparams{};  // not read for float32
     Shape shape{};           // its first extent is the batch of the run that recorded it
-    bool is_ids = false;     // int32: integers of an input, no accumulator
+    bool is_ids = false;     // int32: integers of an input, or indices, no accumulator
 };
 
 /// Real numbers between which results are kept; none means no bound.

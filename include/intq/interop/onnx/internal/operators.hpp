@@ -52,6 +52,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Abs", 11, newest_opset, &operators::unary_function<TableFunction::abs>},
     {"Add", 11, newest_opset, &operators::add},
     {"And", 11, newest_opset, &operators::of_constants},
+    {"ArgMax", 11, newest_opset, &operators::argmax},
     {"Attention", 23, newest_opset, &operators::attention},  // that is not expanded
     {"AveragePool", 11, newest_opset, &operators::average_pool},
     {"BatchNormalization", 11, newest_opset, &operators::batch_normalization},

@@ -232,7 +232,9 @@ INTQ_INLINE void QuantizedExporter::write(GraphWriter& writer, Model& model) {
     for (const QuantizedNode& node : quantized_.nodes) write_node(node);
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
         const int tensor = quantized_.outputs[i];
-        writer.add_output(real(tensor), port_info({outputs_[i], quantized_.tensor(tensor).shape}, options_));
+        const quantization::QuantizedTensor& y = quantized_.tensor(tensor);
+        writer.add_output(real(tensor),
+                          port_info({outputs_[i], y.shape, y.is_ids ? DType::int64 : DType::float32}, options_));
     }
     add_metadata(model);
 }

@@ -116,6 +116,8 @@ INTQ_INLINE DType PreparedEdges::find_dtype(const graph::Node& node) {
             return input != DType::float32 && row_of(node).gives_sum != nullptr && output_quantizer(node) == nullptr
                        ? DType::int32
                        : DType::float32;
+        case Role::gives_ids:
+            return input != DType::float32 ? DType::int32 : DType::float32;
         default:
             return DType::float32;
     }

@@ -202,7 +202,8 @@ INTQ_INLINE void GraphConverter::convert(graph::Node& node) {
             return;
         case Role::dequant_stub: {
             const int input = tensor_of(*node.inputs()[0]);
-            values_[&node] = is_real(input) ? input : dequantize(input, node_of(node, "DeQuantStub"));
+            const bool passes = is_real(input) || result_.tensor(input).is_ids;
+            values_[&node] = passes ? input : dequantize(input, node_of(node, "DeQuantStub"));
             return;
         }
         case Role::quant_stub:
@@ -280,10 +281,17 @@ INTQ_INLINE void GraphConverter::convert_quantized(const graph::Node& node) {
         return;
     }
     made.step = row.make_step(request_of(node, made));
+    if (row.role == Role::gives_ids) {
+        QuantizedTensor ids = tensor_for(node, DType::int32, OwnedQParams::per_tensor(1.0f, DType::int32));
+        ids.is_ids = true;
+        values_[&node] = write(node, std::move(made), std::move(ids));
+        return;
+    }
     const bool shares_input = row.role == Role::shares_input || row.role == Role::copies_into || row.role == Role::item;
     if (!shares_input || asks_quantizer(node, row)) return set_pending(node, std::move(made));
     const QuantizedTensor& codes = result_.tensor(made.inputs[0]);
     QuantizedTensor output = tensor_for(node, codes.dtype, codes.qparams);
+    output.is_ids = codes.is_ids;
     values_[&node] = write(node, std::move(made), std::move(output));
 }
 

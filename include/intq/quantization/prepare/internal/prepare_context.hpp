@@ -38,6 +38,7 @@ struct EdgeState {
     // For a producer whose relu or clip comes next and bounds its codes: the quantizer behind that.
     std::optional<QuantizerConfig> behind_clip{};
     const graph::Node* origin = nullptr;  // of real values: the node that they come from
+    bool is_ids = false;                  // of int32: indices, no accumulator
 };
 
 /// The state of a walk over the nodes of a model that is being prepared; changes nothing itself.

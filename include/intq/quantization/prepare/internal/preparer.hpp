@@ -87,6 +87,7 @@ private:
             default:
                 break;
         }
+        if (const graph::Node* const ids = ids_read_by(node)) return prepare_move_of_ids(node, *ids, row);
         const Config config = config_of(node);
         if (role_of(row) == Role::float_only || !config.qconfig) mapping_.mark_switched_off(config.choice);
         if (role_of(row) == Role::float_only) return stay_float(node, "it has no integer form");
@@ -156,6 +157,8 @@ private:
                 return prepare_cat(node, config);
             case Role::copies_into:
                 return prepare_copying(node, row, config);
+            case Role::gives_ids:
+                return prepare_giving_ids(node, config);
             default:
                 if (row.gives_tuple && !is_read_by_items(node))
                     return stay_float(node, "its pieces are read as a whole");
@@ -170,7 +173,7 @@ private:
             throw error(node, "the model returns a constant, or nothing; a converted model returns tensors alone");
         if (!is_torch())
             for (const graph::Node* input : node.inputs())
-                if (states_.at(input).is_codes)
+                if (states_.at(input).is_codes && !states_.at(input).is_ids)
                     throw error(
                         node,
                         "the output %" + input->name() +
@@ -180,6 +183,7 @@ private:
 
     EdgeState prepare_dequant_stub(graph::Node& node) {
         const EdgeState& input = state_of(node, 0);
+        if (input.is_ids) return input;  // they have no scale
         if (input.is_codes) check_use(node, {OpKind::dequantize, input.dtype, DType::none, DType::float32});
         return real(node);
     }
@@ -422,6 +426,35 @@ private:
             states_.at(&x).dtype = dtype;
         }
         return follow_input(node);
+    }
+
+    // Indices of codes. Nobody rounds them.
+    EdgeState prepare_giving_ids(graph::Node& node, const Config& config) {
+        if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
+        ensure_codes(node, 0, config, DType::none);
+        const DType codes = state_of(node, 0).dtype;
+        check_arguments(node, codes, false);
+        check_use(node, use(node, codes, DType::none, DType::int32));
+        return {.is_codes = true, .dtype = DType::int32, .is_ids = true};
+    }
+
+    // The operand of a node that is indices; null for none.
+    const graph::Node* ids_read_by(const graph::Node& node) const {
+        for (const graph::Node* input : node.inputs())
+            if (states_.at(input).is_ids) return input;
+        return nullptr;
+    }
+
+    EdgeState prepare_move_of_ids(graph::Node& node, const graph::Node& ids, const QuantizedOperator& row) {
+        if (row.role != Role::shares_input || graph::numbers_of(row.name) != graph::Numbers::moved)
+            throw error(node,
+                        "it reads %" + ids.name() +
+                            ", which is indices and no numbers on a grid: the model may return them, as they are, "
+                            "in another shape or order; compute the rest behind the program");
+        check_arguments(node, DType::int32, false);
+        if (row.kind != OpKind::none) check_use(node, use(node, DType::int32, DType::none, DType::int32));
+        model_.mark_quantized(node);
+        return states_.at(&ids);
     }
 
     // One output of an operator that has several. It holds codes if the operator's outputs do.

@@ -91,6 +91,11 @@ void identity_backward(GradientContext& context);
 /// Integers that follow from a shape have no gradient.
 void no_backward(GradientContext& context);
 
+/// Indices have none either, and no loss can be computed from them.
+///
+/// @throws Error whenever one is given
+[[noreturn]] void refuse_backward(GradientContext& context);
+
 template <class T> void relu_backward(GradientContext& context) {
     context.add_input(0, clamp_gradient<T>(context.output(), context.gradient(), Activation::relu));
 }
@@ -193,9 +198,15 @@ template <class T> void dropout_backward(GradientContext& context) {
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(training_gradients)
 
+#    include "intq/io/error.hpp"
+
 namespace detail {
 
 INTQ_INLINE void no_backward(GradientContext&) {}
+
+INTQ_INLINE void refuse_backward(GradientContext&) {
+    throw Error("its output is indices, which have no gradient; compute the loss from the scores in front of it");
+}
 
 INTQ_INLINE void identity_backward(GradientContext& context) { context.add_input(0, context.gradient()); }
 

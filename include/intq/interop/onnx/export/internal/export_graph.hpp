@@ -107,7 +107,9 @@ private:
         for (std::size_t i = 0; i < operands.size(); ++i) {
             const std::vector<std::string>& values = values_of(*operands[i]);
             if (values.size() != 1) throw Error("the model's output %" + operands[i]->name(), "it is no tensor");
-            writer.add_output(values[0], port_info({outputs_[i], operands[i]->outputs()[0].shape}, options_));
+            writer.add_output(
+                values[0],
+                port_info({outputs_[i], operands[i]->outputs()[0].shape, operands[i]->outputs()[0].dtype}, options_));
         }
     }
 

@@ -25,6 +25,7 @@ void average_pool(NodeExport& node);
 void adaptive_average_pool(NodeExport& node);
 void mean(NodeExport& node);
 void sum(NodeExport& node);
+void argmax(NodeExport& node);
 void interpolate(NodeExport& node);
 
 /// The attributes of an AveragePool.
@@ -115,6 +116,14 @@ INTQ_INLINE void write_reduce(NodeExport& node, const char* op_type, std::int64_
 
 INTQ_INLINE void mean(NodeExport& node) { write_reduce(node, "ReduceMean", 18); }
 INTQ_INLINE void sum(NodeExport& node) { write_reduce(node, "ReduceSum", 13); }
+
+INTQ_INLINE void argmax(NodeExport& node) {
+    const std::vector<nn::Value> values = node.constants();
+    const nn::Arguments arguments(values);
+    node.set_result(node.add("ArgMax", {node.value()},
+                             {integer_attribute("axis", node.axis(arguments[1].integer())),
+                              integer_attribute("keepdims", arguments.flag(2) ? 1 : 0)}));
+}
 
 /// The attributes that the import reads as the same rule.
 INTQ_INLINE std::vector<Attribute> resize_attributes(const NodeExport& node, nn::float_operators::Resize rule) {

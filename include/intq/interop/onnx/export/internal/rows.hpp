@@ -74,6 +74,7 @@ inline constexpr ExportRow export_rows[] = {
     {"slice", &exports::slice},
     {"embedding", &exports::embedding},
     {"index_copy", &exports::index_copy},
+    {"argmax", &exports::argmax},
     {"expand", &exports::expand},
     {"split", &exports::split},
     {"chunk", &exports::split},

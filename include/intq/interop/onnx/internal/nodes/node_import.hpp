@@ -74,6 +74,7 @@ struct ImportedValue {
     MatrixList matrices{};
     bool is_ids =
         false;  // integers that the model is given, which Gather, Cast to integers and operators/positions.hpp read
+    bool is_indices = false;  // of an ArgMax, which moves and Casts read
     /// What is made of positions: of the input that `positions.node` reads. Only operators/positions.hpp reads it.
     PositionValue positions{};
 };
@@ -194,6 +195,10 @@ public:
     /// @throws Error for one that is larger than all of them and has more than max_folded elements, or where all
     ///         constants take too much memory
     void set_folded(FileTensor tensor, std::optional<CodedConstant> coded = {}, std::size_t output = 0);
+    /// Says that the output is indices. What moves them gives indices, too.
+    void mark_indices();
+    /// Whether an input is indices.
+    bool reads_indices() const;
     /// Says that the output is the matrices of another value.
     void mark_matrices(const MatrixList& matrices);
     /// Sets all outputs: items of the tuple that a node returns.
@@ -243,11 +248,13 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 
 #    include <algorithm>
 #    include <cmath>
+#    include <iterator>
 #    include <limits>
 #    include <memory>
 #    include <utility>
 #    include <variant>
 
+#    include "intq/graph/operator_rows.hpp"
 #    include "intq/interop/onnx/internal/nodes/quantize_dequantize.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -278,6 +285,15 @@ INTQ_INLINE std::string NodeImport::label(std::size_t i, std::string_view what) 
     return std::string(what) + " " + in_quotes(node_.inputs.at(i));
 }
 
+/// Whether an operator moves its input, or casts it.
+INTQ_INLINE bool may_read_indices(const std::string& op_type) {
+    return op_type == "Cast" ||
+           std::any_of(std::begin(graph::operator_rows), std::end(graph::operator_rows),
+                       [&](const graph::OperatorRow& row) {
+                           return row.numbers == graph::Numbers::moved && graph::has_word(row.onnx, op_type);
+                       });
+}
+
 INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_view what) const {
     if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
     const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
@@ -287,6 +303,11 @@ INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_vie
                     ", which DequantizeLinear and operators on codes alone read");
     if (value.is_ids)
         throw Error("the " + label(i, what) + " holds integers, which a Gather of rows of a constant alone reads");
+    if (value.is_indices && !may_read_indices(node_.op_type))
+        throw Error(
+            "the " + label(i, what) +
+            " holds indices, which are no numbers on a grid: the model may return them, as they are, in another "
+            "shape or order, or cast; compute the rest behind the program");
     if (value.positions.kind != PositionValue::Kind::none)
         throw Error("the " + label(i, what) + " " + describe(value.positions.kind));
     return value;
@@ -461,6 +482,17 @@ INTQ_INLINE void NodeImport::keep_quantizer(const OwnedQParams& grid) {
     if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]].quantized = quantized;
 }
 
+INTQ_INLINE void NodeImport::mark_indices() {
+    if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]].is_indices = true;
+}
+
+INTQ_INLINE bool NodeImport::reads_indices() const {
+    return std::any_of(node_.inputs.begin(), node_.inputs.end(), [&](const std::string& input) {
+        const auto found = state_.values.find(input);
+        return found != state_.values.end() && found->second.is_indices;
+    });
+}
+
 INTQ_INLINE void NodeImport::mark_matrices(const MatrixList& matrices) {
     if (node_.outputs.empty() || node_.outputs[0].empty()) return;
     ImportedValue& output = state_.values[node_.outputs[0]];
@@ -608,6 +640,7 @@ INTQ_INLINE graph::Node& NodeImport::make_extent(index_t unknown) {
 
 INTQ_INLINE void NodeImport::set_output(ImportedValue value, std::size_t output) {
     if (value.dims) check_dims("its output", *value.dims);
+    value.is_indices = value.is_indices || reads_indices();
     if (output < node_.outputs.size() && !node_.outputs[output].empty())
         state_.values[node_.outputs[output]] = std::move(value);
 }
@@ -618,7 +651,7 @@ INTQ_INLINE void NodeImport::set_items(graph::Node& tuple, const std::vector<Dim
         if (dims[i]) check_dims("output " + std::to_string(i + 1), *dims[i]);
         graph::Node& item =
             state_.next_node().call_function(nn::getitem_function, {tuple, static_cast<std::int64_t>(i)});
-        state_.values[node_.outputs[i]] = {.node = &item, .dims = dims[i]};
+        state_.values[node_.outputs[i]] = {.node = &item, .dims = dims[i], .is_indices = reads_indices()};
     }
 }
 

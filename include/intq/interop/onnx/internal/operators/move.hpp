@@ -144,12 +144,18 @@ INTQ_INLINE void cast(NodeImport& node) {
     graph::Node& x = ids != nullptr ? *ids : node.value(0);
     node.integer("saturate", 1);    // concerns float8 only
     node.text("round_mode", "up");  // the same
-    constexpr std::int64_t int32_code = 6, int64_code = 7;
+    constexpr std::int64_t float_code = 1, int32_code = 6, int64_code = 7;
+    if (const std::int64_t to = node.integer("to", 0); node.reads_indices()) {
+        if (to == float_code || to == int32_code || to == int64_code)
+            return node.set_output(node.any_value(0, "input"));
+        throw Error("indices are cast to " + detail::describe_element_type(to) +
+                    "; expected int32, int64 or float32, of which a program gives int32");
+    }
     if (const std::int64_t to = node.integer("to", 0); ids != nullptr && (to == int32_code || to == int64_code))
         return node.set_output(node.any_value(0, "input"));
     if (ids != nullptr)
         throw Error("integers that are given to the model are cast to real numbers, which is not supported");
-    if (const std::int64_t code = node.integer("to", 0); code != 1)
+    if (const std::int64_t code = node.integer("to", 0); code != float_code)
         throw Error("a value is cast to " + detail::describe_element_type(code) +
                     ", which is not supported; expected float32");
     node.set_output({.node = &x, .dims = node.dims(0)});

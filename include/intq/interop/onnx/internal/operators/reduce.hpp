@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators that reduce axes: ReduceMean, ReduceSum. Layer: interop.
+// ONNX operators that reduce axes: ReduceMean, ReduceSum, ArgMax. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_REDUCE_HPP
 #define INTQ_INTEROP_ONNX_INTERNAL_OPERATORS_REDUCE_HPP
 
@@ -17,6 +17,9 @@ inline namespace INTQ_HOSTED_ABI {
 
 void reduce_mean(NodeImport& node);
 void reduce_sum(NodeImport& node);
+
+/// Indices, which moves and outputs of the model read. Of equal elements the first; select_last_index is refused.
+void argmax(NodeImport& node);
 
 /// sqrt(mean(x²)) · sqrt(n), of n elements whose number is known.
 void reduce_l2(NodeImport& node);
@@ -43,6 +46,7 @@ void reduce_l2(NodeImport& node);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/make_as.hpp"
+#    include "intq/nn/layers/argmax.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/reduce.hpp"
@@ -127,6 +131,17 @@ INTQ_INLINE void reduce_l2(NodeImport& node) {
     graph::Node& mean = node.make_function(nn::mean_function, {square, axes, reduced.keepdim});
     graph::Node& length = node.make_function(nn::unary_function<TableFunction::sqrt>, {mean});
     node.call_function(nn::mul_function, {length, root}, reduced_dims(node.dims(0), reduced.axes, reduced.keepdim));
+}
+
+INTQ_INLINE void argmax(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const std::int64_t axis = node.integer("axis", 0);
+    const bool keepdim = node.integer("keepdims", 1) != 0;
+    if (node.opset() >= 12 && node.integer("select_last_index", 0) != 0)
+        throw Error("select_last_index is not supported: of equal elements the first one counts");
+    Dims dims = reduced_dims(node.dims(0), {axis}, keepdim);
+    node.call_function(nn::argmax_function, {node.value(0), axis, keepdim}, std::move(dims));
+    node.mark_indices();
 }
 
 INTQ_INLINE void reduce_mean(NodeImport& node) { reduce(node, nn::mean_function, 18); }
