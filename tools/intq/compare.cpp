@@ -40,8 +40,8 @@ void check_outputs(const CompareOptions& options, const std::vector<Tensor>& exp
     for (std::size_t i = 0; i < given.size(); ++i)
         if (given[i].size() != expected[i].size())
             throw Error(options.program, std::string("it returns ") + name_of(given[i].dtype()) + " " +
-                                             intq::to_string(given[i].shape()) + ", and the model float32 " +
-                                             intq::to_string(expected[i].shape()));
+                                             intq::to_string(given[i].shape()) + ", and the model " +
+                                             name_of(expected[i].dtype()) + " " + intq::to_string(expected[i].shape()));
 }
 
 /// The metrics of one output; of several, those of the farthest, and a table of all.
@@ -86,11 +86,17 @@ int compare(const CompareOptions& options) {
         file.run_real(file.takes_pixels() ? options.data.read_pixels(model.inputs) : samples);
     check_outputs(options, expected, given);
     std::vector<OutputMetrics> metrics;
-    for (std::size_t i = 0; i < given.size(); ++i) metrics.push_back(metrics_of(expected[i], given[i]));
+    std::vector<std::string> names;  // of outputs that are real numbers
+    for (std::size_t i = 0; i < given.size(); ++i) {
+        if (are_indices(expected[i])) continue;
+        metrics.push_back(metrics_of(expected[i], given[i]));
+        names.push_back(model.outputs.at(i));
+    }
     Report report(options.is_json);
     report.count("samples", samples.front().extent(0));
-    report_metrics(report, model.outputs, metrics);
-    if (expected.size() == 1 && expected[0].rank() == 2)
+    report_indices(report, model.outputs, expected, given);
+    if (!metrics.empty()) report_metrics(report, names, metrics);
+    if (expected.size() == 1 && expected[0].rank() == 2 && !metrics.empty())
         report.count("same class", count_equal(classes_of(expected[0]), classes_of(given[0])));
     report.print();
     for (const OutputMetrics& each : metrics) require_number(options.program, each.sqnr);

@@ -5,6 +5,7 @@
 #define INTQ_TOOLS_INTQ_EVALUATION_HPP
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -34,6 +35,38 @@ inline index_t count_equal(const std::vector<index_t>& a, const std::vector<inde
     index_t equal = 0;
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) equal += a[i] == b[i] ? 1 : 0;
     return equal;
+}
+
+/// Whether an output is indices, of an argmax, which are compared by how many are equal.
+inline bool are_indices(const Tensor& output) {
+    return output.dtype() == intq::DType::int32 || output.dtype() == intq::DType::int64;
+}
+
+/// The indices of an output; whole numbers as run_real() gives them, too.
+inline std::vector<index_t> indices_of(const Tensor& output) {
+    const Tensor values = output.contiguous();
+    std::vector<index_t> indices;
+    const auto take = [&](const auto from) { indices.assign(from.begin(), from.end()); };
+    if (values.dtype() == intq::DType::int64)
+        take(values.flat<std::int64_t>());
+    else if (values.dtype() == intq::DType::int32)
+        take(values.flat<std::int32_t>());
+    else
+        for (const float index : values.flat<float>()) indices.push_back(static_cast<index_t>(index));
+    return indices;
+}
+
+/// Adds how many indices of each such output are those of the float model.
+inline void report_indices(Report& report, const std::vector<std::string>& names, const std::vector<Tensor>& expected,
+                           const std::vector<Tensor>& given) {
+    std::vector<std::vector<std::string>> rows;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        if (are_indices(expected[i]))
+            rows.push_back({names.at(i), std::to_string(count_equal(indices_of(expected[i]), indices_of(given.at(i)))),
+                            std::to_string(expected[i].size())});
+    if (!rows.empty())
+        report.table("indices", {{"output"}, {"as in float", intq::io::Align::right}, {"of", intq::io::Align::right}},
+                     rows);
 }
 
 /// SQNR in dB; infinite where all numbers are equal, also where all are 0.

@@ -67,17 +67,25 @@ template <class Predicate> bool all_values(const Tensor& tensor, Predicate is_so
 void report_sqnr(const Options& options, Report& report, const std::vector<std::string>& names,
                  const std::vector<Tensor>& expected, const std::vector<Tensor>& given) {
     const std::string& output = options.emit.output;
+    report_indices(report, names, expected, given);
+    std::vector<std::size_t> reals;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        if (!are_indices(expected[i])) reals.push_back(i);
+    if (reals.empty() && options.least_sqnr)
+        throw Error(output,
+                    "not written: the model returns indices alone, which have no SQNR, and --min-sqnr asks for one");
+    if (reals.empty()) return;
     for (const auto* outputs : {&expected, &given})
-        for (const Tensor& each : *outputs)
-            if (!all_values(each, [](float value) { return std::isfinite(value); }))
+        for (const std::size_t i : reals)
+            if (!all_values(outputs->at(i), [](float value) { return std::isfinite(value); }))
                 throw Error(output,
                             "not written: on these samples the outputs hold NaN or infinity, in float or in "
                             "integers");
     std::vector<double> all_sqnrs;
-    for (std::size_t i = 0; i < expected.size(); ++i) all_sqnrs.push_back(sqnr_of(expected[i], given.at(i)));
+    for (const std::size_t i : reals) all_sqnrs.push_back(sqnr_of(expected[i], given.at(i)));
     const auto worst = std::min_element(all_sqnrs.begin(), all_sqnrs.end());
     const double sqnr = *worst;
-    const bool is_zero = all_values(expected[static_cast<std::size_t>(worst - all_sqnrs.begin())],
+    const bool is_zero = all_values(expected[reals[static_cast<std::size_t>(worst - all_sqnrs.begin())]],
                                     [](float value) { return value == 0.0f; });
     if (options.least_sqnr && std::isinf(sqnr))
         throw Error(output, std::string("not written: ") +
@@ -92,9 +100,9 @@ void report_sqnr(const Options& options, Report& report, const std::vector<std::
         report.text("SQNR on these samples", "none: in float all outputs are 0");
     else
         report.number("SQNR on these samples", sqnr, "dB");
-    if (expected.size() < 2) return;
+    if (reals.size() < 2) return;
     std::vector<std::vector<std::string>> rows;
-    for (std::size_t i = 0; i < expected.size(); ++i) rows.push_back({names.at(i), digits("%.7g", all_sqnrs[i])});
+    for (std::size_t i = 0; i < reals.size(); ++i) rows.push_back({names.at(reals[i]), digits("%.7g", all_sqnrs[i])});
     report.table("outputs", {{"output"}, {"SQNR", io::Align::right}}, rows);
 }
 

@@ -212,6 +212,9 @@ Comparison compare_targets(const std::vector<Configuration>& configurations, gra
     Comparison comparison;
     const index_t count = data.images.extent(0);
     const Timed reference = timed(count, [&] { return run_float(model, {data.images}, arguments.batch).front(); });
+    if (are_indices(reference.logits))
+        throw Error(arguments.model,
+                    "it returns indices, and classes are counted from scores; end it before its ArgMax");
     comparison.rows.push_back({"float", "float32", "-", accuracy(reference.logits, data),
                                correct(reference.logits, data), agreement(reference.logits, reference.logits), "-",
                                std::to_string(float_bytes(model)), "-",
