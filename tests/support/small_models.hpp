@@ -170,13 +170,27 @@ template <class Exception, class Act> std::string message_of(const Act& act) {
     return "nothing was thrown";
 }
 
+/// The elements of a tensor of real numbers or of indices.
+inline std::vector<double> elements_of(const intq::Tensor& tensor) {
+    const intq::Tensor x = tensor.contiguous();
+    std::vector<double> values;
+    const auto take = [&](const auto from) {
+        for (const auto value : from) values.push_back(static_cast<double>(value));
+    };
+    if (x.dtype() == DType::int64)
+        take(x.flat<std::int64_t>());
+    else if (x.dtype() == DType::int32)
+        take(x.flat<std::int32_t>());
+    else
+        take(x.flat<float>());
+    return values;
+}
+
 inline double largest_difference(const intq::Tensor& a, const intq::Tensor& b) {
     if (!(a.shape() == b.shape())) return std::numeric_limits<double>::infinity();
     double largest = 0;
-    const intq::Tensor x = a.contiguous(), y = b.contiguous();
-    const auto p = x.flat<float>(), q = y.flat<float>();
-    for (std::size_t i = 0; i < p.size(); ++i)
-        largest = std::max(largest, std::abs(static_cast<double>(p[i]) - static_cast<double>(q[i])));
+    const std::vector<double> p = elements_of(a), q = elements_of(b);
+    for (std::size_t i = 0; i < p.size(); ++i) largest = std::max(largest, std::abs(p[i] - q[i]));
     return largest;
 }
 
