@@ -31,7 +31,7 @@ struct QuantizedNode;
 
 /// A value. float32 holds real numbers; int8 and int16 codes; int32 an accumulator with a scale per channel.
 struct QuantizedTensor {
-    std::string name;  // of the graph node that computes it
+    std::string name;  // of the graph node that computes it; of an input as the model names it
     DType dtype = DType::float32;
     OwnedQParams qparams{};  // not read for float32
     Shape shape{};           // its first extent is the batch of the run that recorded it

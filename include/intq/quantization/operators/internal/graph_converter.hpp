@@ -513,7 +513,9 @@ INTQ_INLINE int GraphConverter::add_tensor(QuantizedTensor tensor) {
 }
 
 INTQ_INLINE QuantizedTensor GraphConverter::tensor_for(const graph::Node& node, DType dtype, OwnedQParams qparams) {
-    return {node.name(), dtype, std::move(qparams), node.outputs()[0].shape};
+    // An input is known by the name that the model gives it, which need not be a name of Python.
+    const bool is_input = node.op() == graph::Op::placeholder;
+    return {is_input ? node.target() : node.name(), dtype, std::move(qparams), node.outputs()[0].shape};
 }
 
 // "ConvReLU2d" for "qat.ConvReLU2d".
