@@ -21,6 +21,8 @@ using Floats = std::vector<float>;
 
 namespace {
 
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
 constexpr std::size_t queries = 3, keys = 4, past = 2, q_heads = 4, kv_heads = 2, size = 2, value_size = 3;
 
 /// softmax(scale · q kᵀ, capped, + mask) v of a head, for rows of numbers.
@@ -179,6 +181,27 @@ TEST_CASE("What Attention is refused for is named") {
     CHECK_THAT(refusal({"x", "x", "x"}, {"y", "", "", "z"}), Contains("the output qk_matmul_output is not supported"));
     CHECK_THAT(refusal({"u", "u", "u"}), Contains("does not say the shapes of its queries"));
     CHECK(refusal({"x", "x", "x"}) == "not refused");
+    const auto of_attribute = [&](Message one) { return refusal({"x", "x", "x"}, {"y"}, {std::move(one)}); };
+    CHECK_THAT(of_attribute(attribute("is_causal", 7)), Contains("\"is_causal\" is 7, expected 0 or 1"));
+    CHECK_THAT(of_attribute(attribute("is_causal", 1.0F)), Contains("\"is_causal\" is no integer"));
+    CHECK_THAT(of_attribute(attribute("softcap", nan)), Contains("\"softcap\" is nan, expected a finite number"));
+    CHECK_THAT(of_attribute(attribute("softcap", -2.0F)), Contains("\"softcap\" is -2, expected 0 or more"));
+    CHECK_THAT(of_attribute(attribute("scale", nan)), Contains("\"scale\" is nan"));
+    CHECK_THAT(of_attribute(attribute("interleaved", 1)), Contains("\"interleaved\" is not supported"));
+    CHECK(of_attribute(attribute("is_causal", 1)) == "not refused");
+    CHECK(of_attribute(attribute("scale", -0.5F)) == "not refused");
+}
+
+TEST_CASE("What RotaryEmbedding is refused for is named") {
+    const auto refusal = [](Message one) {
+        return test::refusal({.nodes = {node("RotaryEmbedding", {"x", "c", "s"}, {"y"}, {std::move(one)}, "n")},
+                              .initializers = {test::filled("c", {1, 3, 2}), test::filled("s", {1, 3, 2})},
+                              .inputs = {value_info("x", {-1, 2, 3, 4})},
+                              .opset = 23});
+    };
+    CHECK_THAT(refusal(attribute("interleaved", 2)), Contains("\"interleaved\" is 2, expected 0 or 1"));
+    CHECK_THAT(refusal(attribute("axis", 1)), Contains("\"axis\" is not supported"));
+    CHECK(refusal(attribute("interleaved", 1)) == "not refused");
 }
 
 TEST_CASE("RotaryEmbedding turns pairs of numbers by the angles of their tokens") {

@@ -43,6 +43,7 @@ void rotary_embedding(NodeImport& node);
 #    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
+#    include <iterator>
 #    include <limits>
 #    include <map>
 #    include <set>
@@ -57,6 +58,7 @@ void rotary_embedding(NodeImport& node);
 #    include "intq/interop/onnx/internal/nodes/graph_editor.hpp"
 #    include "intq/interop/onnx/internal/nodes/node_import.hpp"
 #    include "intq/interop/onnx/internal/read/limits.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 
 namespace intq::interop::onnx {
@@ -78,6 +80,56 @@ INTQ_INLINE float number_of(const Node& node, std::string_view name, float other
 }
 INTQ_INLINE bool has(const Node& node, std::size_t input) {
     return input < node.inputs.size() && !node.inputs[input].empty();
+}
+
+enum class AttentionValue : std::uint8_t { whole, zero_or_one, real, real_from_zero };
+struct AttentionAttribute {
+    std::string_view op_type, name;
+    AttentionValue value;
+};
+inline constexpr AttentionAttribute attention_attributes[] = {
+    {"Attention", "is_causal", AttentionValue::zero_or_one},
+    {"Attention", "kv_num_heads", AttentionValue::whole},
+    {"Attention", "left_window_size", AttentionValue::whole},
+    {"Attention", "q_num_heads", AttentionValue::whole},
+    {"Attention", "qk_matmul_output_mode", AttentionValue::whole},
+    {"Attention", "right_window_size", AttentionValue::whole},
+    {"Attention", "scale", AttentionValue::real},
+    {"Attention", "softcap", AttentionValue::real_from_zero},
+    {"Attention", "softmax_precision", AttentionValue::whole},
+    {"RotaryEmbedding", "interleaved", AttentionValue::zero_or_one},
+    {"RotaryEmbedding", "num_heads", AttentionValue::whole},
+    {"RotaryEmbedding", "rotary_embedding_dim", AttentionValue::whole},
+};
+
+INTQ_INLINE std::string why_value_is_refused(AttentionValue expected, const AttributeValue& value) {
+    const auto* const number = std::get_if<std::int64_t>(&value);
+    if (expected == AttentionValue::whole) return number != nullptr ? "" : "is no integer";
+    if (expected == AttentionValue::zero_or_one) {
+        if (number == nullptr) return "is no integer, expected 0 or 1";
+        return *number == 0 || *number == 1 ? "" : "is " + std::to_string(*number) + ", expected 0 or 1";
+    }
+    const auto* const real = std::get_if<float>(&value);
+    if (real == nullptr) return "is no real number";
+    if (!std::isfinite(*real)) return "is " + shortest_text(static_cast<double>(*real)) + ", expected a finite number";
+    const bool is_low = expected == AttentionValue::real_from_zero && *real < 0.0F;
+    return is_low ? "is " + shortest_text(static_cast<double>(*real)) + ", expected 0 or more" : "";
+}
+
+/// What is wrong with the first attribute of an Attention or a RotaryEmbedding that is not known, is of another type,
+/// or has another value than its operator defines; empty where none is.
+INTQ_INLINE std::string why_attributes_are_refused(const Node& node) {
+    for (const Attribute& attribute : node.attributes) {
+        const auto* const row = std::find_if(std::begin(attention_attributes), std::end(attention_attributes),
+                                             [&](const AttentionAttribute& known) {
+                                                 return known.op_type == node.op_type && known.name == attribute.name;
+                                             });
+        const std::string what = "the attribute " + in_quotes(attribute.name) + " ";
+        if (row == std::end(attention_attributes)) return what + "is not supported";
+        if (const std::string reason = why_value_is_refused(row->value, attribute.value); !reason.empty())
+            return what + reason;
+    }
+    return {};
 }
 
 /// The shapes of a graph's values, and which of them hold bools, as far as the file says it.
@@ -152,6 +204,7 @@ INTQ_INLINE AttentionForm form_of(const Node& node, const ValueHints& hints) {
 /// What keeps an Attention from being expanded; "" if nothing does.
 INTQ_INLINE std::string why_not_expanded(const Node& node, const AttentionForm& form) {
     if (node.inputs.size() < 3) return "it has " + std::to_string(node.inputs.size()) + " inputs, expected 3 or more";
+    if (const std::string reason = why_attributes_are_refused(node); !reason.empty()) return reason;
     if (has(node, 6)) return "nonpad_kv_seqlen, the number of keys of each sample, is not supported";
     if (has(node, 4) != has(node, 5)) return "it has past_key or past_value, expected both";
     if (node.outputs.size() > 3 && !node.outputs[3].empty()) return "the output qk_matmul_output is not supported";
@@ -377,7 +430,8 @@ INTQ_INLINE bool expand_attention(const Node& node, GraphEditor& editor, const V
         writer.write_attention(form);
         return true;
     }
-    if (node.op_type != "RotaryEmbedding" || node.inputs.size() < 3) return false;
+    const bool is_rotary = node.op_type == "RotaryEmbedding" && node.inputs.size() >= 3;
+    if (!is_rotary || !why_attributes_are_refused(node).empty()) return false;
     writer.write_rotary(integer_of(node, "interleaved", 0) != 0, integer_of(node, "num_heads", 0),
                         integer_of(node, "rotary_embedding_dim", 0));
     return true;
@@ -412,7 +466,10 @@ INTQ_INLINE void attention(NodeImport& node) {
                     : "the file does not say the shapes of its queries, keys and values, or they do not fit");
 }
 
-INTQ_INLINE void rotary_embedding(NodeImport& node) { node.expect_inputs(3, 4); }
+INTQ_INLINE void rotary_embedding(NodeImport& node) {
+    node.expect_inputs(3, 4);
+    throw Error(detail::why_attributes_are_refused(node.node()));
+}
 
 }  // namespace operators
 
