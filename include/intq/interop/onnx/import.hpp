@@ -60,6 +60,10 @@ struct RefusedNode {
 /// of 0 and 1, are real numbers of the model.
 bool takes_ids(const Model& model, const std::string& input);
 
+/// The inputs of int64 or int32, of two axes or more, that hold 0 and 1 for the model: they are compared with 0 or 1,
+/// or cast to bool, for a Where of a value and a number, and are read in no other way but cast to float32.
+std::set<std::string> mask_inputs(const Model& model);
+
 /// Whether a model is quantized: it holds QuantizeLinear, or a quantizer that is written in parts
 /// (internal/nodes/quantizers_by_parts.hpp).
 bool is_quantized(const Model& model);
@@ -91,6 +95,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/core/shape.hpp"
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/internal/nodes/expand_attention.hpp"
 #    include "intq/interop/onnx/internal/nodes/functions_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/gelu_by_parts.hpp"
 #    include "intq/interop/onnx/internal/nodes/integer_inputs.hpp"
@@ -196,7 +201,10 @@ private:
             if (input.dtype != DType::float32 && !holds_codes && !holds_ids)
                 throw Error("the input " + in_quotes(input.name) + " has dtype " +
                             (input.type.empty() ? name_of(input.dtype) : input.type) +
-                            ", expected float32, or int64 or int32 ids");
+                            ", expected float32, or int64 or int32 ids" +
+                            (input.type == "bool" ? "; export a mask as int64 of 0 and 1, and compare it in the "
+                                                    "model (mask == 0), or as float32 of 0 and 1"
+                                                  : ""));
             if (input.shape.size() > static_cast<std::size_t>(max_rank))
                 throw Error("the input " + in_quotes(input.name) + " has shape " + describe_shape(input.shape) +
                             ", more than " + std::to_string(max_rank) + " axes");
@@ -388,13 +396,18 @@ INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
 
 INTQ_INLINE std::set<std::string> position_inputs(const Model& model) { return position_inputs(model.graph); }
 
+INTQ_INLINE std::set<std::string> mask_inputs(const Model& model) {
+    const std::optional<Model> attended = with_attention_expanded(model);
+    return detail::MaskSearch((attended ? *attended : model).graph).masks();
+}
+
 INTQ_INLINE bool takes_ids(const Model& model, const std::string& input) {
     const auto holds_integers = [&](const ValueInfo& given) {
         return given.name == input && (given.dtype == DType::int64 || given.dtype == DType::int32);
     };
     const auto& inputs = model.graph.inputs;
     return std::any_of(inputs.begin(), inputs.end(), holds_integers) &&
-           detail::integers_as_reals(model.graph).count(input) == 0;
+           detail::integers_as_reals(model.graph).count(input) == 0 && mask_inputs(model).count(input) == 0;
 }
 
 INTQ_INLINE bool is_quantized(const Model& model) {

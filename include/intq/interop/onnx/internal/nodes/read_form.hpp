@@ -9,6 +9,7 @@
 #include "intq/interop/onnx/internal/nodes/expand_attention.hpp"
 #include "intq/interop/onnx/internal/nodes/expand_operators.hpp"
 #include "intq/interop/onnx/internal/nodes/folded_samples.hpp"
+#include "intq/interop/onnx/internal/nodes/integer_inputs.hpp"
 #include "intq/interop/onnx/internal/nodes/quantizers_by_parts.hpp"
 #include "intq/interop/onnx/internal/nodes/samples_first.hpp"
 #include "intq/interop/onnx/read/model.hpp"
@@ -16,8 +17,8 @@
 namespace intq::interop::onnx::detail {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A model as it is read: with quantizers as one, without operators on codes and Attention, and with moves that keep
-/// the samples first.
+/// A model as it is read: with quantizers as one, without operators on codes and Attention, with masks as real
+/// numbers, and with moves that keep the samples first.
 class ReadForm {
 public:
     explicit ReadForm(const Model& model) : model_(&model) {
@@ -26,6 +27,8 @@ public:
         if (has_operators_on_codes(*model_)) model_ = &expanded_.emplace(expand_operators(*model_));
         attended_ = with_attention_expanded(*model_);
         if (attended_) model_ = &*attended_;
+        masked_ = with_masks_as_reals(*model_);
+        if (masked_) model_ = &*masked_;
         moved_ = with_samples_first(*model_);
         if (moved_) model_ = &*moved_;
         unfolded_ = with_samples_unfolded(*model_);
@@ -35,7 +38,7 @@ public:
 
 private:
     const Model* model_;
-    std::optional<Model> joined_, expanded_, attended_, moved_, unfolded_;
+    std::optional<Model> joined_, expanded_, attended_, masked_, moved_, unfolded_;
 };
 
 }  // namespace INTQ_HOSTED_ABI

@@ -136,7 +136,21 @@ INTQ_INLINE std::vector<std::int64_t> chosen_rows(index_t rows, const PositionVa
     }
 }
 
+/// Refuses a table of masks that holds no finite numbers, and says what does as well.
+INTQ_INLINE void check_table_of_masks(const FileTensor& table) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const bool is_bool = table.dtype == DType::uint8;
+    const bool has_infinity = table.dtype == DType::float32 && [&] {
+        const auto values = table.as<float>();
+        return std::find(values.begin(), values.end(), -infinity) != values.end();
+    }();
+    if (is_bool || has_infinity)
+        throw Error(std::string("the table holds ") + (is_bool ? "bools" : "-inf") +
+                    ", and its rows are numbers of the program; give it 0 and -1e9, and add its rows to the scores");
+}
+
 INTQ_INLINE graph::Node& make_rows(NodeImport& node, graph::Node& ids, const PositionValue& changed) {
+    check_table_of_masks(node.constant(0, "data"));
     const FileTensor& table = node.float_constant(0, 2, "data");
     Tensor weight = to_tensor(table, Shape(table.dims[0], table.dims[1]));
     if (changed.offset != 0 || changed.is_bounded()) {

@@ -156,7 +156,8 @@ INTQ_INLINE void call_causal_fill(NodeImport& node, std::size_t x, const Positio
     if (!fits)
         throw Error("a mask by positions of shape " + describe_shape(dims) + " is used with " +
                     (of_x ? describe_shape(*of_x) : "a value of unknown rank") +
-                    "; expected scores (N, ..., T, L) with T positions of each sample");
+                    "; expected scores (N, ..., T, L) with T positions of each sample; where several heads of "
+                    "queries share keys, repeat these (repeat_interleave), so that T is not the heads' axis");
     node.call_function(nn::causal_fill_function, {scores, *condition.node, fill}, of_x);
 }
 
