@@ -304,13 +304,13 @@ endif()
 expect(0 "golden runs: 40" ${tflite} --portable --golden 40 -o golden.intq)
 expect(0 "golden runs: 40\ngolden runs on patterns: 4\nself test: passed" info golden.intq)
 expect(0 "golden runs: 40" codegen golden.intq -o golden.hpp)
-expect_text(golden.hpp "/// @param x0  8 x 8 x 1, one channel\n/// @param y0  10\n")
-expect(0 "input: float32 .1, 1, 8, 8.\noutput: float32 .1, 10.\n" info golden.intq)
+expect_text(golden.hpp "/// @param x0  \"[^\"]+\": 8 x 8 x 1, one channel\n/// @param y0  \"[^\"]+\": 10\n")
+expect(0 "\ninput +dtype +shape.*\n[^ ]+ +float32 +.1, 1, 8, 8. *\n.*\noutput +dtype .*\n[^ ]+ +float32 +.1, 10. *\n" info golden.intq)
 # What the order of a board is, is said where there is one.
 expect(0 "written" quantize "${INPUTS}/colours.onnx" --data "${INPUTS}/ten_reals.npy" -o colours.hpp)
-expect_text(colours.hpp "/// @param x0  3 x 10 x 10, planes: .C, H, W.\n/// @param y0  10 x 10 x 2, pixels with their channels: .H, W, C.\n")
+expect_text(colours.hpp "/// @param x0  \"x\": 3 x 10 x 10, planes: .C, H, W.\n/// @param y0  \"[^\"]+\": 10 x 10 x 2, pixels with their channels: .H, W, C.\n")
 expect(0 "written" quantize "${INPUTS}/colours.onnx" --data "${INPUTS}/ten_reals.npy" -o colours.intq)
-expect(0 "input: float32 .1, 3, 10, 10., row_major in memory\noutput: float32 .1, 2, 10, 10., channels_last in memory" info
+expect(0 "\nx +float32 +.1, 3, 10, 10. +row_major *\n.* float32 +.1, 2, 10, 10. +channels_last *\n" info
        colours.intq)
 # The model states its extents, so no --shape is needed.
 expect(1 "bernoulli2: 1 do not lower.*kernel is out of range" check "${INPUTS}/ten.onnx" --target bernoulli2)
@@ -393,7 +393,7 @@ endforeach()
 
 # --- TFLite models ----------------------------------------------------------------------------------------------------
 set(codes_model "${MODELS}/../tflite/mobilenet3_int8.tflite")
-expect(0 "target: litert.*input: int8 .1, 3, 10, 10.*self test: none" info "${codes_model}" --instructions)
+expect(0 "target: litert.*self test: none.*int8 +.1, 3, 10, 10" info "${codes_model}" --instructions)
 expect(0 "form: program.*target: litert.*golden runs: 0" codegen "${codes_model}" --backend ${best} -o codes.intq)
 expect(0 "golden runs on patterns: 4\nself test: passed" info codes.intq)
 foreach(samples IN ITEMS codes reals)

@@ -12,6 +12,7 @@
 #include "intq/io/file.hpp"
 #include "intq/io/npy.hpp"
 #include "intq/io/npz.hpp"
+#include "tools/state_models.hpp"
 
 #if INTQ_TEST_WITH_STB
 #    define STB_IMAGE_WRITE_IMPLEMENTATION
@@ -291,6 +292,7 @@ int main(int argc, char** argv) try {
     io::write_file(folder + "unlowerable.onnx", unlowerable_model().bytes());
     io::write_file(folder + "unreadable.onnx", unreadable_model().bytes());
     write_detector(folder);
+    test::write_state_models(folder);
 #if INTQ_TEST_WITH_STB
     write_pictures(folder);
 #endif

@@ -75,6 +75,11 @@ int compare(const CompareOptions& options) {
     const auto model = read_model(options.model);
     const ProgramFile file = read_runnable(options.program, {.batch = 16});
     require_self_test(options.program, file);
+    if (file.keeps_state())
+        throw Error(options.program,
+                    "it keeps state, which the float model takes and gives; compare the program that `intq quantize` "
+                    "writes without --state, which computes the same, or compare what `intq run` writes with "
+                    "the steps of the float model");
     const std::size_t inputs = file.inputs().size();
     if (inputs != model.inputs.size())
         throw Error(options.program, "it takes " + std::to_string(inputs) + " inputs, and the model " +

@@ -49,6 +49,8 @@ void check_normalization(const std::string& path, const Tensor& pixels, const ch
             throw Error(std::string(option) + " of " + std::to_string(number) + " has no meaning");
 }
 
+constexpr const char* no_samples = "it is empty; give at least one sample";
+
 /// Where the samples of one input come from.
 struct Source {
     std::string where;              // for messages: the path, and of an archive the array
@@ -78,13 +80,13 @@ Tensor read_stored(const Source& source, const std::vector<index_t>& input, inde
     const Tensor samples = real_integers(source.array ? *source.array
                                          : is_folder  ? read_pictures(source.path, input, count)
                                                       : load_npy(source.path));
+    if (samples.size() == 0) throw Error(source.where, no_samples);
     const bool is_uint8 = samples.dtype() == DType::uint8;
     if ((samples.dtype() != DType::float32 && samples.dtype() != codes && !is_uint8) || samples.rank() < 2)
         throw Error(source.where,
                     std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, ...)") +
                         (codes == DType::float32 ? "" : std::string(", or ") + name_of(codes)) + "; given " +
                         name_of(samples.dtype()) + " " + intq::to_string(samples.shape()));
-    if (samples.size() == 0) throw Error(source.where, "it is empty; give at least one sample");
     if (!fits(samples.shape(), input))
         throw Error(source.where, "the shape " + intq::to_string(samples.shape()) + " does not fit: the model takes " +
                                       describe_input(input));
@@ -94,7 +96,8 @@ Tensor read_stored(const Source& source, const std::vector<index_t>& input, inde
 /// Integers of an input that takes them; (N) where it takes one of each sample.
 Tensor read_ids(const Source& source, const InputInfo& input, index_t count) {
     Tensor ids = source.array ? *source.array : load_npy(source.path);
-    if ((ids.dtype() != DType::int64 && ids.dtype() != DType::int32) || ids.rank() < 1 || ids.size() == 0)
+    if (ids.size() == 0) throw Error(source.where, no_samples);
+    if ((ids.dtype() != DType::int64 && ids.dtype() != DType::int32) || ids.rank() < 1)
         throw Error(source.where, "the input " + in_quotes(input.name) +
                                       " takes integers, int64 or int32 (N, ...); given " + name_of(ids.dtype()) + " " +
                                       intq::to_string(ids.shape()));
@@ -119,6 +122,16 @@ Tensor real_numbers(const Source& source, const NormalizeOptions& normalize, con
         throw Error(source.where, "it holds -inf; for a mask give -1e9, which hides as much");
     throw_if_failed(kernels::check_finite(row.view<float, 1>(), OpKind::quantize), source.where);
     return samples;
+}
+
+/// Refuses numbers that a mask cannot have, because the model compares it.
+void require_mask(const Source& source, const InputInfo& input, const Tensor& samples) {
+    const Tensor row = samples.contiguous();
+    for (const float value : row.flat<float>())
+        if (value != 0.0f && value != 1.0f)
+            throw Error(source.where, "the input " + in_quotes(input.name) +
+                                          ", which the model compares, takes 0 and 1 alone; given " +
+                                          digits("%.7g", static_cast<double>(value)));
 }
 
 void refuse_normalization_of(const std::string& where, const NormalizeOptions& normalize) {
@@ -220,6 +233,7 @@ Samples read_reals(const std::vector<Source>& sources, const std::vector<InputIn
         const Tensor stored = read_stored(sources[i], inputs[i].extents, count);
         has_images |= stored.dtype() == DType::uint8;
         samples.push_back(real_numbers(sources[i], normalize, stored));
+        if (inputs[i].is_mask) require_mask(sources[i], inputs[i], samples.back());
     }
     if (!has_images) refuse_normalization_of(sources.front().where, normalize);
     check_counts(sources, samples);

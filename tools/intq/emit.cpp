@@ -55,6 +55,13 @@ std::string tensor_json(const runtime::ProgramTensor& tensor) {
         .str();
 }
 
+std::string state_json(const runtime::StatePair& state) {
+    return io::JsonObject(io::JsonStyle::spaced)
+        .add("input", json_count(state.input))
+        .add("output", json_count(state.output))
+        .str();
+}
+
 std::string instruction_json(const runtime::Program& program, const runtime::Instruction& instruction) {
     return io::JsonObject(io::JsonStyle::spaced)
         .add_text("name", instruction.name)
@@ -142,6 +149,7 @@ std::string program_json(const runtime::Program& program, const kernels::KernelT
            ",\n  \"arena_bytes\": " + std::to_string(program.arena_size) +
            ",\n  \"inputs\": " + json_list(program.inputs, json_count) +
            ",\n  \"outputs\": " + json_list(program.outputs, json_count) +
+           ",\n  \"states\": " + json_list(program.states, state_json) +
            ",\n  \"tensors\": " + lines(program.tensors, tensor_json) + ",\n  \"instructions\": " +
            lines(program.instructions, [&](const auto& step) { return instruction_json(program, step); }) + "\n}\n";
 }
@@ -195,11 +203,15 @@ void report_rows(const runtime::Program& program, Report& report) {
 
 void report_inputs(const EmitOptions& options, const runtime::Program& program, Report& report) {
     if (!options.is("header")) return;
-    for (const std::int32_t input : program.inputs)
-        report.text("input",
-                    program.tensor(input).is_given()
-                        ? "read where the caller has it"
-                        : "copied into the arena; one of floats or pixels is not, where a golden run has an image");
+    std::vector<std::vector<std::string>> rows;
+    bool may_be_given = false;
+    for (const std::int32_t index : program::without_state(program, program.inputs)) {
+        const runtime::ProgramTensor& input = program.tensor(index);
+        may_be_given |= !input.is_given() && (input.dtype == DType::float32 || input.dtype == DType::uint8);
+        rows.push_back({input.name, input.is_given() ? "read where the caller has it" : "copied into the arena"});
+    }
+    report.table("inputs", {{"input"}, {"of a run"}}, rows,
+                 may_be_given ? "inputs; one of floats or pixels is not copied, where a golden run has samples" : "");
 }
 
 void write_onnx(const EmitOptions& options, const FloatModel& model, const quantization::QuantizedGraph& quantized) {

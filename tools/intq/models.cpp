@@ -98,6 +98,13 @@ program::RowOptions PackingOptions::rows() const {
     return {mode == "off" ? off : mode == "speed" ? speed : memory, arena, cache};
 }
 
+void PackingOptions::require_arena(const std::string& path, const runtime::Program& program) const {
+    if (arena > 0 && program.arena_size > arena)
+        throw Error(path, "--arena asks for " + std::to_string(arena) +
+                              " bytes, and the smallest arena that was found, row by row, takes " +
+                              std::to_string(program.arena_size));
+}
+
 std::shared_ptr<program::OwnedProgram> packed_for(std::shared_ptr<program::OwnedProgram> program,
                                                   const std::string& backend, const PackingOptions& options) {
     const kernels::KernelTable& table = program->table();
@@ -131,11 +138,13 @@ interop::onnx::Model read_onnx(const std::string& path) {
 std::vector<InputInfo> inputs_of(const interop::onnx::Model& file) {
     std::vector<InputInfo> inputs;
     const std::set<std::string> positions = interop::onnx::position_inputs(file);
+    const std::set<std::string> masks = interop::onnx::mask_inputs(file);
     for (const auto& input : file.graph.inputs) {
         const auto has_value = [&](const auto& tensor) { return tensor.name == input.name; };
         const auto& values = file.graph.initializers;
         if (std::none_of(values.begin(), values.end(), has_value))
-            inputs.push_back({input.name, input.shape, interop::onnx::takes_ids(file, input.name)});
+            inputs.push_back(
+                {input.name, input.shape, interop::onnx::takes_ids(file, input.name), masks.count(input.name) != 0});
         // The model takes them as (N, T).
         if (!inputs.empty() && inputs.back().name == input.name && positions.count(input.name) != 0)
             inputs.back().extents = {1, input.shape.empty() ? 1 : input.shape[0]};

@@ -23,8 +23,9 @@ using intq::Tensor;
 /// What a model or a program takes as one of its inputs.
 struct InputInfo {
     std::string name;
-    std::vector<intq::index_t> extents;  // -1 for an open one; empty: not said
-    bool takes_ids = false;              // integers
+    std::vector<intq::index_t> extents{};  // -1 for an open one; empty: not said
+    bool takes_ids = false;                // integers
+    bool is_mask = false;                  // 0 and 1 alone
 };
 
 /// A tensor for each input of a model, with one number of samples.
@@ -125,6 +126,8 @@ struct PackingOptions {
     /// Whether the program is to run otherwise than it does.
     bool changes_rows() const { return !mode.empty() || arena > 0; }
     intq::program::RowOptions rows() const;
+    /// @throws Error for a program whose arena is larger than --arena
+    void require_arena(const std::string& path, const intq::runtime::Program& program) const;
 };
 /// Whether this program holds the kernels of a backend, and this CPU executes them.
 bool runs_here(const std::string& backend);
@@ -176,6 +179,7 @@ struct ProgramFile {
     /// The program as its file holds it.
     const intq::program::OwnedProgram& as_written() const { return of_board ? *of_board : lowered.program(); }
 
+    bool keeps_state() const { return !lowered.program().program().states.empty(); }
     /// Inputs and outputs count those that are no state, which stays in the program.
     std::vector<InputInfo> inputs() const;
     /// Names of its outputs; of several with one name, the later ones get a number.
@@ -191,7 +195,7 @@ struct ProgramFile {
     std::vector<Tensor> run(const Samples& samples) const;
     /// Its outputs as real numbers.
     ///
-    /// @throws Error for a program that keeps state
+    /// @pre  it keeps no state
     /// @param samples  what the program takes, or real numbers for inputs that are codes
     std::vector<Tensor> run_real(const Samples& samples) const;
 };

@@ -26,6 +26,7 @@ int pack(const PackCommand& options) {
     // The runs are copied, and a board could not tell whether a difference is its own fault.
     require_self_test(options.program, file);
     const auto packed = packed_for(file.lowered.shared_program(), backend, options.packing);
+    options.packing.require_arena(options.program, packed->program());
     write_program(options.emit, packed->program(), packed->table(),
                   deploy::copy_golden_runs(file.golden, file.lowered.program().program()));
     Report report(options.is_json);

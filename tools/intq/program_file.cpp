@@ -35,7 +35,7 @@ std::vector<InputInfo> ProgramFile::inputs() const {
     std::vector<InputInfo> inputs;
     for (const std::int32_t index : program::without_state(program, program.inputs)) {
         const runtime::ProgramTensor& tensor = program.tensor(index);
-        inputs.push_back({tensor.name, {}, tensor.dtype == DType::int32});
+        inputs.push_back({.name = tensor.name, .takes_ids = tensor.dtype == DType::int32});
         for (int axis = 0; axis < tensor.shape.rank; ++axis) inputs.back().extents.push_back(tensor.shape[axis]);
     }
     return inputs;
@@ -75,7 +75,7 @@ Tensor ProgramFile::codes_of(std::size_t input, const Tensor& samples) const {
 }
 
 std::vector<Tensor> ProgramFile::run(const Samples& samples) const {
-    if (lowered.program().program().states.empty()) return lowered.run(samples);
+    if (!keeps_state()) return lowered.run(samples);
     program::Session session(lowered.shared_program());
     std::vector<std::vector<Tensor>> parts;  // of each output
     for (index_t step = 0; step < samples.at(0).extent(0); ++step) {
@@ -91,10 +91,6 @@ std::vector<Tensor> ProgramFile::run(const Samples& samples) const {
 }
 
 std::vector<Tensor> ProgramFile::run_real(const Samples& samples) const {
-    if (!lowered.program().program().states.empty())
-        throw Error(
-            "the program keeps state, which the float model takes and gives: compare one that was quantized "
-            "without --state");
     Samples given = samples;
     for (std::size_t i = 0; i < given.size(); ++i)
         if (takes_codes(i) && given[i].dtype() == DType::float32) given[i] = codes_of(i, given[i]);

@@ -116,8 +116,8 @@ Samples as_taken(const runtime::Program& program, const arith::PolicyRecord& tar
     return samples;
 }
 
-/// Says which inputs and outputs are state.
-void report_states(const runtime::Program& program, Report& report) {
+/// Says which inputs are state, and which take rows and are not.
+void report_states(const QuantizedGraph& quantized, const runtime::Program& program, Report& report) {
     index_t bytes = 0;
     std::vector<std::vector<std::string>> rows;
     for (const runtime::StatePair& state : program.states) {
@@ -128,6 +128,26 @@ void report_states(const runtime::Program& program, Report& report) {
     if (rows.empty()) return;
     report.count("state in the arena", bytes, "bytes");
     report.table("states", {{"input"}, {"dtype"}, {"shape"}}, rows);
+    rows.clear();
+    for (const InputThatIsNoState& input : inputs_that_are_no_state(quantized))
+        rows.push_back({input.name, input.reason});
+    if (!rows.empty()) report.table("caches that stay inputs", {{"input"}, {"reason"}}, rows);
+}
+
+/// Refuses --state where no input is state, and where nothing else is an output.
+void require_states(const Options& options, const QuantizedGraph& quantized, const runtime::Program& program) {
+    if (program.states.empty()) {
+        std::string reasons;
+        for (const InputThatIsNoState& input : inputs_that_are_no_state(quantized))
+            reasons += (reasons.empty() ? "" : "; ") + in_quotes(input.name) + ": " + input.reason;
+        throw Error(options.model,
+                    "--state asks for inputs that stay in the program, and it has none: " +
+                        (reasons.empty() ? "no input takes rows by index_copy whose result is an output" : reasons));
+    }
+    if (program::without_state(program, program.outputs).empty())
+        throw Error(options.model,
+                    "--state leaves no output: each is a cache that would stay in the program, and a run would give "
+                    "nothing; add an output for what a step computes, or leave --state out");
 }
 
 /// Lowers, measures and writes a program.
@@ -143,16 +163,14 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     LoweringOptions stateful = options.lowering();
     stateful.keeps_state = options.keeps_state;
     const LoweredModel kept = options.keeps_state ? lower(quantized, table, stateful) : lowered;
-    if (options.keeps_state && kept.program().program().states.empty())
-        throw Error(options.model,
-                    "--state asks for inputs that stay in the program, and it has none: no input takes rows by "
-                    "index_copy whose result is an output");
+    if (options.keeps_state) require_states(options, quantized, kept.program().program());
     const std::string backend = options.packed_for().empty() ? table.backend : options.packed_for();
     const auto packed = packed_for(kept.shared_program(), backend, options.packing);
     const runtime::Program& program = packed->program();
     const deploy::GoldenRecord golden = deploy::record_golden_runs(
         kept.program(), as_taken(kept.program().program(), table.policy(), first_of(samples, options.golden)));
     const deploy::HeaderProgram written = program_of_output(options.emit, program, packed->table(), golden);
+    options.packing.require_arena(options.model, written.program);
     const deploy::MemoryReport memory = deploy::memory_report(written.program, packed->table());
     report.text("packed for", backend);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
@@ -161,7 +179,7 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     report.int16_weights(program);
     report_inputs(options.emit, written.program, report);
     report_rows(written.program, report);
-    report_states(written.program, report);
+    report_states(quantized, written.program, report);
     report.count("arena", memory.arena, "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
@@ -267,13 +285,14 @@ int codegen(const CodegenOptions& options) {
     } else if (!is_file) {
         golden = deploy::record_golden_runs(program, {});  // on patterns
     }
+    const deploy::HeaderProgram written = program_of_output(options.emit, packed->program(), packed->table(), golden);
+    options.packing.require_arena(options.program, written.program);
     write_program(options.emit, packed->program(), packed->table(), golden);
     Report report(options.is_json);
     report.text("written", options.emit.output);
     report.text("form", options.emit.kind);
     report.text("target", file.table->policy().name);
     report.text("packed for", backend);
-    const deploy::HeaderProgram written = program_of_output(options.emit, packed->program(), packed->table(), golden);
     report.dropped(program::dropped_work(packed->program(), file.lowered.whole_program().program()));
     report_inputs(options.emit, written.program, report);
     report_rows(written.program, report);

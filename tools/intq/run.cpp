@@ -3,6 +3,7 @@
 // intq run: a program file on samples. intq info: what a model or a program file holds.
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include "options.hpp"
 
@@ -36,6 +37,7 @@ int run(const RunOptions& options) {
     const ProgramFile file = read_runnable(options.program, {options.backend, options.target, 16, options.bounds});
     require_self_test(options.program, file);
     const std::vector<std::string> names = file.outputs();
+    if (names.empty()) throw Error(options.program, "it has no output but its state, so a run has nothing to write");
     if (names.size() > 1 && !is_archive(options.output))
         throw Error(options.output, options.program + " has " + std::to_string(names.size()) + " outputs, " +
                                         in_quotes(names[0]) + ", " + in_quotes(names[1]) +
@@ -51,7 +53,7 @@ int run(const RunOptions& options) {
     }
     report.text("packed for", file.packed_for);
     report.text("runs on", file.table->backend);
-    if (!file.lowered.program().program().states.empty()) report.text("samples", "steps of one sequence");
+    if (file.keeps_state()) report.text("samples", "steps of one sequence");
     std::vector<std::vector<std::string>> rows;
     for (std::size_t i = 0; i < outputs.size(); ++i)
         rows.push_back({names[i], intq::to_string(outputs[i].shape()), name_of(outputs[i].dtype())});
@@ -66,10 +68,21 @@ struct InfoOptions {
     bool is_json = false, shows_instructions = false;
 };
 
-/// An input or output as a board sees it: type, shape, and the order of its bytes where there is a choice.
-std::string describe_end(const runtime::ProgramTensor& tensor) {
-    const std::string text = std::string(name_of(tensor.dtype)) + " " + intq::to_string(tensor.shape);
-    return tensor.shape.rank < 3 || tensor.shape[1] == 1 ? text : text + ", " + name_of(tensor.layout) + " in memory";
+/// The inputs or outputs as a board sees them: type, shape, and the order of the bytes where there is a choice.
+///
+/// @param names  of those that are no state
+void report_ends(Report& report, const std::string& what, const runtime::Program& program,
+                 std::span<const std::int32_t> ends, const std::vector<std::string>& names) {
+    std::vector<std::vector<std::string>> rows;
+    std::size_t named = 0;
+    for (const std::int32_t index : ends) {
+        const runtime::ProgramTensor& tensor = program.tensor(index);
+        const bool has_order = tensor.shape.rank > 2 && tensor.shape[1] != 1, is_state = program.is_state(index);
+        rows.push_back({is_state ? tensor.name : names.at(named++), name_of(tensor.dtype),
+                        intq::to_string(tensor.shape), has_order ? name_of(tensor.layout) : "",
+                        is_state ? "state" : ""});
+    }
+    report.table(what + "s", {{what}, {"dtype"}, {"shape"}, {"in memory"}, {"kept"}}, rows);
 }
 
 /// @throws Error where the self test fails, after all that there is to say
@@ -81,9 +94,6 @@ int describe_program(const InfoOptions& options, const ProgramFile& file, Report
     report.text("target", table->policy().name);
     report.text("packed for", file.packed_for);
     report.text("runs on", file.table->backend);
-    for (const auto& [what, list] : {std::pair{"input", program.inputs}, {"output", program.outputs}})
-        for (const std::int32_t index : list)
-            report.text(what, describe_end(program.tensor(index)) + (program.is_state(index) ? ", state" : ""));
     report.count("largest batch", program.max_batch);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
     report.dropped(program::dropped_work(program));
@@ -94,6 +104,10 @@ int describe_program(const InfoOptions& options, const ProgramFile& file, Report
     report.count("golden runs", file.golden.count);
     report.count("golden runs on patterns", file.golden.patterns);
     report.text("self test", self_test(file));
+    std::vector<std::string> inputs;
+    for (const InputInfo& input : file.inputs()) inputs.push_back(input.name);
+    report_ends(report, "input", program, program.inputs, inputs);
+    report_ends(report, "output", program, program.outputs, file.outputs());
     std::vector<std::vector<std::string>> occupants;
     for (const deploy::ArenaOccupant& occupant : memory.at(memory.peak))
         occupants.push_back({occupant.name, std::to_string(occupant.bytes), std::to_string(occupant.offset),

@@ -25,15 +25,17 @@ std::string run_source(const runtime::Program& program);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(deploy)
 
+#    include "intq/io/describe.hpp"
 #    include "intq/runtime/self_test.hpp"
 
 namespace intq::deploy {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
-/// The contents of an argument of run(): its elements and, for images, their order.
-INTQ_INLINE std::string describe_argument(const std::string& name, const runtime::ProgramTensor& tensor) {
-    std::string text = "/// @param " + name + "  ";
+/// The contents of an argument of run(): its name in the program, its elements and, for images, their order.
+INTQ_INLINE std::string describe_argument(const std::string& argument, const runtime::ProgramTensor& tensor) {
+    // In quotes, so that no name ends the line with a backslash.
+    std::string text = "/// @param " + argument + "  " + in_quotes(tensor.name) + ": ";
     const bool is_row_major = tensor.layout == Layout::row_major || tensor.shape.rank < 3;
     for (int axis = 1; axis < tensor.shape.rank; ++axis) {
         // Channels last: axis 1 comes behind the others.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -86,6 +87,15 @@ struct LoweringOptions {
     bool keeps_state = false;
 };
 
+/// An input that takes rows (index_copy) and is no state where LoweringOptions::keeps_state asks for it.
+struct InputThatIsNoState {
+    std::string name;
+    std::string reason;  // which names the other reader, or what the result lacks
+};
+
+/// The inputs of a converted model that take rows and cannot be state, each with the first reason.
+std::vector<InputThatIsNoState> inputs_that_are_no_state(const QuantizedGraph& quantized);
+
 /// Lowers a converted model.
 ///
 /// Instructions have the qualified names and types of the modules that they come from. A linear layer behind a flatten
@@ -116,11 +126,11 @@ bool is_float_step(const QuantizedNode& node);
 #    include <cstddef>
 #    include <new>
 #    include <set>
-#    include <string>
 
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/convert/internal/states.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
+#    include "intq/quantization/operators/index_copy.hpp"
 #    include "intq/quantization/operators/internal/lowering.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
 #    include "intq/quantization/operators/reference.hpp"
@@ -234,6 +244,20 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
 }
 
 }  // namespace detail
+
+INTQ_INLINE std::vector<InputThatIsNoState> inputs_that_are_no_state(const QuantizedGraph& quantized) {
+    std::vector<InputThatIsNoState> result;
+    for (const QuantizedNode& node : quantized.nodes) {
+        if (node.as<IndexCopyStep>() == nullptr) continue;
+        const detail::CopyEnds ends = detail::ends_of_copy(quantized, node);
+        if (ends.input < 0) continue;
+        const std::string reason = detail::reason_against_state(quantized, node, ends);
+        const std::string& name = quantized.tensor(ends.input).name;
+        const auto is_same = [&](const InputThatIsNoState& known) { return known.name == name; };
+        if (!reason.empty() && std::none_of(result.begin(), result.end(), is_same)) result.push_back({name, reason});
+    }
+    return result;
+}
 
 INTQ_INLINE LoweredModel lower(const QuantizedGraph& given, const kernels::KernelTable& table,
                                const LoweringOptions& options) {
