@@ -170,6 +170,7 @@ ObserverOptions per_channel(ObserverOptions options);
 #    include <limits>
 #    include <utility>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/model/repr.hpp"
 #    include "intq/quantization/observers/internal/scores.hpp"
@@ -289,7 +290,12 @@ INTQ_INLINE void Observer::observe(const Tensor& given) {
                     " channels, the ones before had " + std::to_string(channels));
     const Tensor rows = x.reshape(tensor_detail::blocks_around(x, axis));
     const Status status = add(rows.view<float, 3>(), axis < 0 ? observers::per_tensor : 1);
-    throw_if_failed(status, type_name() + " of a tensor " + to_string(x.shape()));
+    const std::string where = type_name() + " of a tensor " + to_string(x.shape());
+    if (status.code == StatusCode::not_finite)
+        throw Error(where, describe(status) +
+                               ", which no grid holds; clamp the tensor in the model, as in front of a division, or "
+                               "leave out the samples that make it so");
+    throw_if_failed(status, where);
 }
 
 INTQ_INLINE void Observer::check_buffer(const std::string& name, DType dtype, const Shape& shape) const {
