@@ -57,8 +57,7 @@ double largest_error(const interop::onnx::Model& file, const std::vector<io::Nam
 
 TEST_CASE("Transformers of today's exporter compute what ONNX Runtime computes") {
     const char* const given = std::getenv("INTQ_TRANSFORMERS");
-    if (given == nullptr)
-        INTQ_SKIP("INTQ_TRANSFORMERS names no folder that tests/golden/make_transformers.py made");
+    if (given == nullptr) INTQ_SKIP("INTQ_TRANSFORMERS names no folder that tests/golden/make_transformers.py made");
     int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(given)) {
         const std::filesystem::path path = entry.path();

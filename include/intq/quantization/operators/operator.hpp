@@ -117,8 +117,8 @@ struct QuantizedOperator {
     std::optional<RealBounds> (*clip)(const StepRequest&) = nullptr;
     /// Whether a clip behind it becomes bounds of its codes.
     bool takes_clip = false;
-    /// own_output: whether its sum, an int32 accumulator, may be the output if only DeQuantStubs read it. Where the shape
-    /// of its input is not known, whether it may for some shape.
+    /// own_output: whether its sum, an int32 accumulator, may be the output if only DeQuantStubs read it. Where the
+    /// shape of its input is not known, whether it may for some shape.
     bool (*gives_sum)(const StepRequest&) = nullptr;
     /// own_output: all values that it can write, whatever it reads. Prepare gives its quantizer their grid.
     Tensor (*table)(const nn::Module&) = nullptr;

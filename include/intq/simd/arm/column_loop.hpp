@@ -28,9 +28,10 @@ static_assert(offsetof(ColumnWalk, steps) == 24 && offsetof(ColumnWalk, padding)
 }  // namespace intq::simd
 
 /// Loads a pixel of each row, and moves on to the next column.
-#    define INTQ_DETAIL_COLUMN_(size, a, b, c)                                                                      \
-        "ld1 {v" #a "." size "}, [x10], x13\n ld1 {v" #b "." size "}, [x11], x14\n ld1 {v" #c "." size "}, [x12], " \
-                                                                                                       "x15\n"
+#    define INTQ_DETAIL_COLUMN_(size, a, b, c)                                                         \
+        "ld1 {v" #a "." size "}, [x10], x13\n ld1 {v" #b "." size "}, [x11], x14\n ld1 {v" #c "." size \
+        "}, [x12], "                                                                                   \
+        "x15\n"
 #    define INTQ_DETAIL_BIAS_(a, b, c, d) "ldp q" #    a ", q" #    b ", [%3]\n ldp q" #    c ", q" #    d ", [%3, #32]\n"
 #    define INTQ_DETAIL_STORES_(a, b, c, d) "stp q" #    a ", q" #    b ", [%0], #32\n stp q" #    c ", q" #    d ", [%0], #32\n"
 
