@@ -128,7 +128,6 @@ private:
         const arith::OutputCodes out = codes.output_codes();
         const arith::CodesOf of = codes.codes_of();
         inputs_ = {tensor(image), tensor(image)};
-        const std::int32_t places = argmax(inputs_[1], image);
         std::int32_t x =
             push(OpKind::sub, {inputs_[0], inputs_[1]}, image, value_of(arith::make_sub(policy, of, of, of, out)));
         for (int i = 0; i < 256; ++i) table_entries_[i] = static_cast<std::int8_t>(127 - i);
@@ -192,7 +191,7 @@ private:
                 ? value_of(arith::make_average_of_values(policy, of, of, out, 6, PoolDivisor::valid_cells, false))
                 : value_of(arith::make_mean(policy, of, of, out, 6))};
         x = push(OpKind::avg_pool2d, {x}, Shape(batch, channels, index_t{1}, index_t{1}), mean);
-        const std::int32_t rows = embedding();
+        const std::int32_t places = argmax(inputs_[1], image), rows = embedding();
         outputs_ = {x, rows, index_copy(), places};
     }
 
