@@ -106,10 +106,16 @@ private:
 
     using Tile = simd::DepthwiseTile<Backend, X, Weight, Acc>;
     using Walk = detail::DepthwiseWalk<Tile, Acc>;
-    static constexpr bool walks = requires(const simd::ColumnWalk& walk, simd::ColumnBlock& block) {
-        Tile::sum_columns_by_one(walk, block);
-        Tile::sum_columns_by_two(walk, block);
-    };
+    static constexpr bool walks = [] {
+        if constexpr (packing.columns > 0) {
+            return requires(const simd::ColumnWalk& walk, simd::ColumnBlock& block) {
+                Tile::sum_columns_by_one(walk, block);
+                Tile::sum_columns_by_two(walk, block);
+            };
+        } else {
+            return false;
+        }
+    }();
 
     /// Some lines of output pixels, in the loops of the tile.
     static void run_lines(const ConvCall& call, index_t line, index_t lines) INTQ_NOEXCEPT {
