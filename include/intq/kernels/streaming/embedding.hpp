@@ -11,6 +11,7 @@
 
 #include "intq/arith/argmax.hpp"
 #include "intq/core/assert.hpp"
+#include "intq/core/dtype.hpp"
 #include "intq/core/quotient.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/embedding_call.hpp"
@@ -65,8 +66,8 @@ namespace detail {
 
 /// The largest code of each of some columns, and the first row that holds it.
 template <index_t Columns> struct ColumnPeaks {
-    std::int32_t codes[Columns];
-    index_t rows[Columns];
+    std::int32_t codes[array_size(Columns)];
+    index_t rows[array_size(Columns)];
 };
 
 /// @param step     codes from a row to the next
@@ -86,7 +87,7 @@ ColumnPeaks<L::width()> peaks_of_columns(const Code* x, index_t rows, index_t st
             for (index_t row = 0; row < count; ++row, at += step) take(row, L::load(at));
         else
             for (index_t row = 0; row < count; ++row, at += step) take(row, L::load(at, columns));
-        std::int32_t largest[L::width()];
+        std::int32_t largest[array_size(L::width())];
         L::store(largest, keys, columns);
         for (index_t c = 0; c < columns; ++c) {
             const std::int32_t code = ArgMax::code_of(largest[c]);
