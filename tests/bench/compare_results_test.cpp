@@ -12,6 +12,7 @@
 namespace {
 
 using namespace intq_bench;
+using Catch::Matchers::Contains;
 
 /// A file of its own for each case, removed at the end.
 class ResultFile {
