@@ -136,10 +136,10 @@ template <class L, class Code> index_t place_of_largest(const Code* x, index_t c
 template <class Backend, class Code> void argmax_codes(const ArgMaxCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     const auto* const x = static_cast<const Code*>(call.x);
-    const auto [count, inner] = call.params;
+    const index_t count = call.params.count, inner = call.params.inner;
     if (inner == 1) {
         const index_t step = count < detail::chunk_elements ? quotient(detail::chunk_elements, count) : 1;
-        (*call.executor)(detail::chunks_of(call.rows, step), [&, count = count](index_t chunk) {
+        (*call.executor)(detail::chunks_of(call.rows, step), [&](index_t chunk) {
             const index_t last = detail::smaller((chunk + 1) * step, call.rows);
             for (index_t row = chunk * step; row < last; ++row)
                 call.y[row] = static_cast<std::int32_t>(detail::place_of_largest<L>(x + row * count, count));
@@ -147,7 +147,7 @@ template <class Backend, class Code> void argmax_codes(const ArgMaxCall& call) I
         return;
     }
     const index_t vectors = detail::chunks_of(inner, L::width());
-    (*call.executor)(call.rows * vectors, [&, count = count, inner = inner](index_t task) {
+    (*call.executor)(call.rows * vectors, [&](index_t task) {
         const index_t row = quotient(task, vectors), first = (task - row * vectors) * L::width();
         const index_t columns = detail::smaller(inner - first, L::width());
         const auto peaks = detail::peaks_of_columns<L>(x + row * count * inner + first, count, inner, columns);

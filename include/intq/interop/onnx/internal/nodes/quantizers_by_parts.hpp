@@ -242,8 +242,8 @@ private:
     static const CodeType* type_of(const Part& part) {
         static constexpr CodeType types[] = {
             {DType::int8, -128.0F, 127.0F}, {DType::uint8, 0.0F, 255.0F}, {DType::int16, -32768.0F, 32767.0F}};
-        const auto [low, high] = *part.bounds;
-        const auto is_between = [low = low, high = high](float zero) { return zero >= low && zero <= high; };
+        const float low = part.bounds->first, high = part.bounds->second;
+        const auto is_between = [&](float zero) { return zero >= low && zero <= high; };
         if (!std::all_of(part.zero.values.begin(), part.zero.values.end(), is_between)) return nullptr;
         for (const CodeType& type : types)
             if (low >= type.low && high <= type.high) return &type;
