@@ -38,6 +38,7 @@ std::set<std::string> integers_as_reals(const Graph& graph);
 #if INTQ_DEFINES(interop_onnx_nodes)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 #    include <iterator>
@@ -94,7 +95,7 @@ INTQ_INLINE std::set<std::string> integers_as_reals(const Graph& graph) {
     return cast;
 }
 
-/// Fills at or below this hide a score; in place of each of them the model adds `hidden`.
+/// Fills at or below this hide a score; the model adds them, and `hidden` in place of -inf.
 inline constexpr double least_hiding = -1e4;
 inline constexpr float hidden = -1e9F;
 
@@ -158,7 +159,11 @@ public:
         }
         return std::nullopt;
     }
-    bool is_zero(const std::string& name) const { return number_in(name) == 0.0; }
+    /// What a Where fills in that fill_of() found, finite.
+    float fill(const std::string& name) const {
+        const double number = number_in(name).value_or(0.0);
+        return std::isfinite(number) ? static_cast<float>(number) : hidden;
+    }
 
 private:
     const Value* find(const std::string& name) const {
@@ -257,20 +262,22 @@ private:
     }
     void write_where(const Node& node, Condition condition, std::size_t fill) {
         const std::string& x = node.inputs[3 - fill];
-        const bool is_zero = search_.is_zero(node.inputs[fill]);
+        const float number = search_.fill(node.inputs[fill]);
+        const bool is_zero = number == 0.0F;
         // Where 1 hides, or where 1 keeps.
         condition.is_negated = condition.is_negated != ((fill == 2) != is_zero);
         const std::string factor = reals_of(node, condition);
         if (is_zero) return finish(node, "Mul", {x, factor});
-        std::string& added = added_[factor];
-        if (added.empty()) added = editor_.add(node, "Mul", {factor, editor_.constant(hidden, node)}, {}, ".mask");
+        std::string& added = added_[{factor, number}];
+        if (added.empty()) added = editor_.add(node, "Mul", {factor, editor_.constant(number, node)}, {}, ".mask");
         finish(node, "Add", {x, added});
     }
 
     const MaskSearch& search_;
     GraphEditor& editor_;
     std::map<std::string, Condition> conditions_;
-    std::map<std::string, std::string> complements_, added_;  // of real numbers, each written once
+    std::map<std::string, std::string> complements_;              // of real numbers, each written once
+    std::map<std::pair<std::string, float>, std::string> added_;  // of real numbers times a fill, the same
 };
 
 }  // namespace detail
