@@ -265,7 +265,9 @@ private:
 
 INTQ_INLINE std::optional<Model> with_position_tables(const Model& model) {
     std::optional<Model> result;
+    constexpr std::size_t most_positions = 8;  // each takes a pass over the nodes
     const std::set<std::string> positions = position_inputs(model.graph);
+    if (positions.size() > most_positions) return std::nullopt;
     for (const ValueInfo& input : model.graph.inputs) {
         const bool is_one = input.shape.empty() || (input.shape.size() == 1 && input.shape[0] == 1);
         if (positions.count(input.name) == 0 || !is_one) continue;

@@ -72,7 +72,9 @@ public:
 
 private:
     using Extents = std::vector<index_t>;
-    static constexpr std::uint64_t most_work = std::uint64_t{1} << 26;
+    // What a file may ask for: elements and terms of sums, and comparisons of weights of one function, and of all.
+    static constexpr std::uint64_t most_terms = std::uint64_t{1} << 22, most_compared = std::uint64_t{1} << 24,
+                                   most_compared_of_all = std::uint64_t{1} << 26;
 
     /// A pixel of the image times a number.
     struct Term {
@@ -93,11 +95,11 @@ private:
     /// Null for another value, and where a file wants too many sums.
     const Sums* sums_of(const std::string& value) const {
         const auto found = sums_.find(value);
-        return found == sums_.end() || work_ > most_work ? nullptr : &found->second;
+        return found == sums_.end() || terms_ > most_terms ? nullptr : &found->second;
     }
     void keep(const std::string& value, Sums sums) {
-        work_ += sums.elements.size();
-        for (const std::vector<Term>& element : sums.elements) work_ += element.size();
+        terms_ += sums.elements.size();
+        for (const std::vector<Term>& element : sums.elements) terms_ += element.size();
         sums_[value] = std::move(sums);
     }
 
@@ -154,7 +156,7 @@ private:
             if (h < 0 || w < 0 || h >= picked.height || w >= picked.width) return false;
             picked.elements.push_back({{h * picked.width + w, 1.0}});
         }
-        if ((work_ += picked.elements.size()) <= most_work) picked_[node.outputs[0]] = std::move(picked);
+        if ((terms_ += picked.elements.size()) <= most_terms) picked_[node.outputs[0]] = std::move(picked);
         return false;
     }
 
@@ -282,8 +284,10 @@ private:
         if (sums.dims.size() != 2) return false;
         const index_t rows = sums.dims[0], columns = sums.dims[1];
         const auto cells = static_cast<std::uint64_t>(sums.elements.size());
-        const auto limit = static_cast<index_t>(cells < 1 ? 0 : most_work / cells);  // of the image's pixels
+        const auto limit = static_cast<index_t>(cells < 1 ? 0 : most_compared / cells);  // of the image's pixels
         if (sums.height < 1 || sums.width < 1 || sums.height > limit / sums.width) return false;
+        compared_ += cells * static_cast<std::uint64_t>(sums.height * sums.width);
+        if (compared_ > most_compared_of_all) return false;
         std::vector<float> of_rows(static_cast<std::size_t>(rows * sums.height)),
             of_columns(static_cast<std::size_t>(columns * sums.width));
         if (!split(sums, of_rows, of_columns)) return false;
@@ -351,7 +355,8 @@ private:
     std::map<std::string, std::string> pixels_first_;  // (H, W, N, C) of an image
     std::map<std::string, Sums> picked_;               // (dims, N, C)
     std::map<std::string, Sums> sums_;
-    std::uint64_t work_ = 0;  // elements and terms of all sums
+    std::uint64_t terms_ = 0;     // and elements, of all sums
+    std::uint64_t compared_ = 0;  // weights
 };
 
 INTQ_INLINE std::optional<Model> with_uneven_averages(const Model& model) {
