@@ -66,12 +66,12 @@ enum ElementCode : int {
 inline Message tensor(const std::string& name, std::vector<std::int64_t> dims, const std::vector<float>& values) {
     return Message().integers(1, dims).integer(2, float32).floats(4, values).text(8, name);
 }
+inline Message int64_tensor(const std::string& name, const std::vector<std::int64_t>& dims,
+                            const std::vector<std::int64_t>& values) {
+    return Message().integers(1, dims).integer(2, int64).integers(7, values).text(8, name);
+}
 inline Message int64_tensor(const std::string& name, const std::vector<std::int64_t>& values) {
-    return Message()
-        .integer(1, static_cast<std::int64_t>(values.size()))
-        .integer(2, int64)
-        .integers(7, values)
-        .text(8, name);
+    return int64_tensor(name, {static_cast<std::int64_t>(values.size())}, values);
 }
 /// int8 codes.
 inline Message codes_tensor(const std::string& name, const std::vector<std::int64_t>& dims,

@@ -97,6 +97,18 @@ inline std::vector<HostileFile> growing_models() {
         node("AveragePool", {"v0"}, {"y"}, {attribute("kernel_shape", std::vector<std::int64_t>{300, 300})});
     pooled.initializers = {tensor("s", {4}, {1, 1, 100, 100})};
     add("average_of_many", pooled);
+    // Two pixels of an uneven average, whose sum is added to itself until it has 2^40 terms.
+    ModelParts summed;
+    const std::vector<std::int64_t> back{2, 3, 0, 1};
+    summed.nodes = {node("Transpose", {"x"}, {"t"}, {attribute("perm", back)}), node("GatherND", {"t", "i"}, {"g"}),
+                    node("Transpose", {"g"}, {"v0"}, {attribute("perm", back)})};
+    for (int i = 0; i < 40; ++i) {
+        const std::string sum = "v" + std::to_string(i);
+        summed.nodes.push_back(node("Add", {sum, sum}, {i == 39 ? "y" : "v" + std::to_string(i + 1)}));
+    }
+    summed.inputs = {value_info("x", {1, 4, 6, 6})};
+    summed.initializers = {int64_tensor("i", std::vector<std::int64_t>{1, 2, 2}, {0, 0, 5, 5})};
+    add("sums_of_pixels", summed);
     return files;
 }
 
