@@ -5,7 +5,7 @@
 // groups, depthwise layers, zero points, bounds, tails of every tile, activations of int8 and int16. Compiled with
 // -DINTQ_COMPARED=simd::<backend>. It prints how many there were, how many took the short form of double rounding, and
 // a checksum of their bytes; a difference by itself. A host prints the same with the instructions in C++
-// (INTQ_EMULATES_DSP, INTQ_EMULATES_HELIUM), or with scalar in place of a backend of AArch64.
+// (INTQ_EMULATES_DSP, INTQ_EMULATES_HELIUM), or with scalar in place of a backend of AArch64 or WebAssembly.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -18,7 +18,8 @@ namespace {
 using namespace intq;
 
 constexpr index_t most_bytes = 96 * 1024;
-alignas(buffer_alignment) std::byte storage[2][most_bytes], workspace[most_bytes];
+/// A backend may store weights of bytes as int16.
+alignas(buffer_alignment) std::byte storage[most_bytes], compared_storage[2 * most_bytes], workspace[most_bytes];
 alignas(buffer_alignment) std::int8_t x[most_bytes / 2], y[2][most_bytes / 2];
 /// The same memory as codes of a type.
 template <class Code> Code* codes_of(std::int8_t* memory) { return reinterpret_cast<Code*>(memory); }
@@ -129,11 +130,11 @@ Case draw_case(Draw& draw, DType dtype, bool is_long) {
 
 /// Runs it on a backend; false where it is refused.
 template <class Target, class Backend, class Code>
-bool run(const Case& drawn, const kernels::ConvGeometry& geometry, std::byte* packed_storage, std::int8_t* out,
+bool run(const Case& drawn, const kernels::ConvGeometry& geometry, Workspace packed_storage, std::int8_t* out,
          bool& is_short) {
     const kernels::Conv2dSpec& spec = drawn.spec;
-    if (kernels::conv2d_storage_size<Target, Backend>(spec) > most_bytes) return false;
-    const auto packed = kernels::make_conv2d<Target, Backend>(spec, {packed_storage, most_bytes});
+    if (kernels::conv2d_storage_size<Target, Backend>(spec) > packed_storage.size) return false;
+    const auto packed = kernels::make_conv2d<Target, Backend>(spec, packed_storage);
     if (!packed || kernels::conv2d_workspace_size(*packed, geometry) > most_bytes) return false;
     is_short = packed->scaled_is_small && packed->requantize == arith::RequantizeRule::double_rounding;
     const typename ImageView<Code>::Index in{drawn.batch, spec.in_channels, drawn.in.height, drawn.in.width};
@@ -180,8 +181,9 @@ template <class Target, class Code> void compare(Draw& draw, bool is_long = fals
     if (size == 2 && draw.one_in(2)) fill_worst(drawn, codes_of<Code>(x));
     std::memset(y, 0x77, sizeof y);
     bool is_short = false, any = false;
-    if (!run<Target, simd::scalar, Code>(drawn, *geometry, storage[0], y[0], any) ||
-        !run<Target, INTQ_COMPARED, Code>(drawn, *geometry, storage[1], y[1], is_short)) {
+    if (!run<Target, simd::scalar, Code>(drawn, *geometry, {storage, sizeof storage}, y[0], any) ||
+        !run<Target, INTQ_COMPARED, Code>(drawn, *geometry, {compared_storage, sizeof compared_storage}, y[1],
+                                          is_short)) {
         ++refused;
         return;
     }

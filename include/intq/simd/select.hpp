@@ -17,6 +17,8 @@
 #include "intq/simd/arm/neon_tile.hpp"
 #include "intq/simd/portable/scalar.hpp"
 #include "intq/simd/portable/xsimd.hpp"
+#include "intq/simd/wasm/wasm.hpp"
+#include "intq/simd/wasm/wasm_tiles.hpp"
 #include "intq/simd/x86/avx2.hpp"
 #include "intq/simd/x86/avx512bw.hpp"
 #include "intq/simd/x86/avx512vnni.hpp"

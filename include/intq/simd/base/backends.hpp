@@ -46,6 +46,7 @@
     X(dotprod, dotprod, aarch64, neon_dotprod, "-march=armv8.2-a+dotprod",                                             \
       __ARM_FEATURE_DOTPROD __ARM_NEON __AARCH64EL__, "asimd asimddp", "sdot", "smlal", "fmla")                        \
     X(neon, neon, aarch64, neon, "-march=armv8-a", __ARM_NEON __AARCH64EL__, "asimd", "smlal", "smlal", "fmla")        \
+    X(wasm, wasm, wasm, simd128, "-msimd128", __wasm_simd128__, "", "", "", "")                                        \
     X(helium, helium, arm, none, "", INTQ_DETAIL_HELIUM_, "", "", "", "")                                              \
     X(dsp, dsp, arm, none, "", INTQ_DETAIL_DSP_, "", "", "", "")                                                       \
     X(xsimd, xsimd<>, any, none, "", INTQ_DETAIL_XSIMD_, "", "", "", "")                                               \

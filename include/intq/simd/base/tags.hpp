@@ -151,6 +151,18 @@ struct sse41 : scalar {
     static constexpr DepthwisePacking depthwise_int16_packing{8, 4, 4, 2, Staging::as_is};
 };
 
+/// Pairs of int16 products (i32x4.dot_i16x8_s), 4 columns a vector: WebAssembly.
+struct wasm : scalar {
+    static constexpr const char* name = "wasm";
+    static constexpr Packing int8_packing{16, 2, Staging::widened, 4};
+    static constexpr Packing int16_packing{16, 2, Staging::as_is, 4};
+    static constexpr Packing wide_packing{8, 2, Staging::as_is, 4, true};
+    static constexpr Packing float_packing{8, 1, Staging::as_is, 4};
+    static constexpr DepthwisePacking depthwise_int8_packing{8, 4, 4, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{8, 4, 4, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{8, 4, 4, 1, Staging::as_is};
+};
+
 /// Pairs of int16 products (vpmaddwd), 8 columns a vector.
 struct avx2 : scalar {
     static constexpr const char* name = "avx2";
