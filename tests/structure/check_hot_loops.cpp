@@ -5,12 +5,20 @@
 //
 //   check_hot_loops <recorded> --object <file> <objdump>
 //   check_hot_loops <recorded> --text <disassembly>
+//   check_hot_loops <recorded> --wasm <assembly>
+//
+// Of WebAssembly, whose instructions have no registers, instructions of vectors count alone, and a vector that is
+// stored in such a loop is one on the stack.
 //
 // A line of <recorded>: what is summed (an instruction), how many of it, all instructions, a regex of the symbol.
+#include <cxxabi.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <optional>
 #include <regex>
 #include <sstream>
@@ -21,17 +29,20 @@ namespace {
 
 struct Instruction {
     std::uint64_t address = 0;
-    std::string name, operands;
-    std::optional<std::uint64_t> target;  // of a jump
+    std::string name;
+    std::optional<std::uint64_t> target = {};  // of a jump
+    bool counts = true, spills = false;
 };
 using Functions = std::map<std::string, std::vector<Instruction>>;
 
 Instruction parse(const std::smatch& match) {
-    Instruction parsed{std::stoull(match[1], nullptr, 16), match[2], match[3], std::nullopt};
-    static const std::regex target(R"(^([0-9a-f]+) <)");
+    static const std::regex target(R"(^([0-9a-f]+) <)"), stack(R"(\(%r[sb]p)"), vector(R"(%[xyz]mm)");
+    const std::string operands = match[3];
+    Instruction parsed{std::stoull(match[1], nullptr, 16), match[2]};
     std::smatch to;
-    if (parsed.name.starts_with('j') && std::regex_search(parsed.operands, to, target))
+    if (parsed.name.starts_with('j') && std::regex_search(operands, to, target))
         parsed.target = std::stoull(to[1], nullptr, 16);
+    parsed.spills = std::regex_search(operands, stack) && std::regex_search(operands, vector);
     return parsed;
 }
 
@@ -50,6 +61,38 @@ Functions parse_disassembly(const std::string& text) {
     return functions;
 }
 
+std::string demangled(const std::string& symbol) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
+                                                      std::free);
+    return status == 0 ? name.get() : symbol;
+}
+
+/// The end of a loop is a jump to its begin.
+Functions parse_wasm(const std::string& text) {
+    static const std::regex head(R"(^([A-Za-z_][\w.$]*):.*$)"), body(R"(^\s+([a-z]\S*).*$)"),
+        vector(R"(^(v128|[if](8|16|32|64)x(16|8|4|2))\..*$)");
+    Functions functions;
+    std::vector<Instruction>* current = nullptr;
+    std::vector<std::uint64_t> loops;  // that are open
+    std::istringstream lines(text);
+    std::smatch match;
+    std::uint64_t address = 0;
+    for (std::string line; std::getline(lines, line); ++address) {
+        if (std::regex_match(line, match, head)) {
+            current = &functions[demangled(match[1])];
+        } else if (current != nullptr && std::regex_match(line, match, body)) {
+            Instruction parsed{address, match[1]};
+            if (parsed.name == "loop") loops.push_back(address);
+            if (parsed.name == "end_loop") parsed.target = loops.back(), loops.pop_back();
+            parsed.counts = std::regex_match(parsed.name, vector);
+            parsed.spills = parsed.name.starts_with("v128.store");
+            current->push_back(parsed);
+        }
+    }
+    return functions;
+}
+
 struct Loop {
     std::uint64_t first = 0, last = 0;
     int sums = 0, instructions = 0, spills = 0;
@@ -57,13 +100,12 @@ struct Loop {
 
 /// What stands between the target of a backward jump and the jump.
 Loop measure(const std::vector<Instruction>& code, std::uint64_t first, std::uint64_t last, const std::string& sum) {
-    static const std::regex stack(R"(\(%r[sb]p)"), vector(R"(%[xyz]mm)");
     Loop loop{first, last};
     for (const Instruction& i : code) {
         if (i.address < first || i.address > last) continue;
-        ++loop.instructions;
+        loop.instructions += i.counts;
         loop.sums += i.name == sum;
-        loop.spills += std::regex_search(i.operands, stack) && std::regex_search(i.operands, vector);
+        loop.spills += i.spills;
     }
     return loop;
 }
@@ -114,18 +156,20 @@ int check_line(const std::string& line, const Functions& functions) {
 
 int main(int argc, char** argv) try {
     const std::vector<std::string> words(argv + 1, argv + argc);
+    const std::string kind = words.size() < 3 ? "" : words[1];
     std::string text;
-    if (words.size() == 4 && words[1] == "--object") {
+    if (words.size() == 4 && kind == "--object") {
         const intq::test::Outcome run =
             intq::test::run({words[3], "--disassemble", "--demangle", "--no-show-raw-insn", words[2]});
         if (run.status != 0) throw std::runtime_error(run.output);
         text = run.output;
-    } else if (words.size() == 3 && words[1] == "--text") {
+    } else if (words.size() == 3 && (kind == "--text" || kind == "--wasm")) {
         for (const std::string& line : intq::test::read_lines(words[2])) text += line + '\n';
     } else {
-        throw std::runtime_error("usage: check_hot_loops <recorded> --object <file> <objdump> | --text <disassembly>");
+        throw std::runtime_error(
+            "usage: check_hot_loops <recorded> --object <file> <objdump> | --text <disassembly> | --wasm <assembly>");
     }
-    const Functions functions = parse_disassembly(text);
+    const Functions functions = kind == "--wasm" ? parse_wasm(text) : parse_disassembly(text);
     int checked = 0, faults = 0;
     for (const std::string& line : intq::test::read_lines(words[0])) {
         if (line.empty() || line[0] == '#') continue;
