@@ -191,7 +191,7 @@ inline void check_given(Report& report, const OperatorRow& row) {
 
 inline void check_family(Report& report, const std::string& family) {
     report.expect_in("tests/support/every_row.hpp", {"table." + family + ")"}, "has kernels that nobody runs");
-    report.expect_in("tests/fuzz/kernels_fuzz.cpp", {"{\"" + family + "\", &"}, "has kernels that nobody fuzzes");
+    report.expect_in("tests/fuzz/kernel_cases.hpp", {"{\"" + family + "\", &"}, "has kernels that nobody fuzzes");
     report.expect_in("tests/fuzz/corpus/kernels.txt", {"\n" + family + " "}, "has no case that runs first");
 }
 

@@ -256,7 +256,7 @@ TEST_CASE("An invented operator is missing in each room") {
             "docs/kernels_in_your_engine.md: invented has no make_given_invented()",
             "kernels/table/rows.hpp: invented has no family of kernels",
             "tests/support/every_row.hpp: invented has kernels that nobody runs",
-            "tests/fuzz/kernels_fuzz.cpp: invented has kernels that nobody fuzzes",
+            "tests/fuzz/kernel_cases.hpp: invented has kernels that nobody fuzzes",
             "tests/fuzz/corpus/kernels.txt: invented has no case that runs first",
             "bench/kernels/streaming_cases.hpp: invented has no case",
             "tests/interop/quantized_onnx/exported_zoo.hpp: invented is in no model",

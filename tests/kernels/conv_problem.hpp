@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "intq/kernels/conv/conv2d.hpp"
-#include "kernels/oracle_bridge.hpp"
+#include "kernels/drawn.hpp"
 
 namespace intq::test {
 

@@ -10,22 +10,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "description.hpp"
 #include "rounding.hpp"
 
 namespace intq_reference {
-
-/// One scale and zero point, with the type and the range of the codes.
-struct QParams {
-    float scale = 1.0F;
-    std::int64_t zero_point = 0;
-    int bits = 8;  // of the type: 8, 16, or 32 for the accumulator as output
-    std::int64_t qmin = -128;
-    std::int64_t qmax = 127;
-};
-
-inline QParams int8(float scale, std::int64_t zero_point = 0) { return {scale, zero_point, 8, -128, 127}; }
-inline QParams int16(float scale, std::int64_t zero_point = 0) { return {scale, zero_point, 16, -32768, 32767}; }
-inline QParams int32() { return {1.0F, 0, 32, -2147483648LL, 2147483647LL}; }
 
 /// Refuses a range that does not bracket 0 or does not fit the type, a zero point outside it, a scale that is none.
 /// An unsigned range (0..255) is taken for interop's sake; no target of ours produces one.

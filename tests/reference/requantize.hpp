@@ -253,8 +253,6 @@ inline std::int64_t requantize_code(const Target& target, std::int64_t code, con
 // ---------------------------------------------------------------------------------------------------------------------
 // the clamp of an activation
 
-enum class Activation { none, relu, relu6 };
-
 /// ReLU: lower bound zp. ReLU6: also upper bound min(qmax, zp + rhu(6/s_out)), in double.
 inline std::int64_t apply_activation(std::int64_t y, Activation activation, const QParams& out) {
     wide lowest = out.qmin;

@@ -12,30 +12,10 @@
 #include <optional>
 #include <vector>
 
+#include "description.hpp"
 #include "requantize.hpp"
 
 namespace intq_reference {
-
-/// Codes in the order N, C, H, W.
-struct Tensor {
-    std::vector<std::int64_t> codes;
-    std::int64_t n = 1;
-    std::int64_t c = 1;
-    std::int64_t h = 1;
-    std::int64_t w = 1;
-};
-
-inline std::size_t index_of(const Tensor& t, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
-    return static_cast<std::size_t>(((n * t.c + c) * t.h + h) * t.w + w);
-}
-
-inline std::int64_t& at(Tensor& t, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
-    return t.codes.at(index_of(t, n, c, h, w));
-}
-
-inline std::int64_t at(const Tensor& t, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
-    return t.codes.at(index_of(t, n, c, h, w));
-}
 
 inline Tensor make_tensor(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t value = 0) {
     if (n < 0 || c < 0 || h < 0 || w < 0) {
@@ -55,54 +35,6 @@ inline void check_codes(const Tensor& t, const QParams& q) {
         }
     }
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// description of a layer with weights
-
-/// Weights in the order O, I/groups, KH, KW (linear: O, I).
-struct Weights {
-    std::int64_t out_channels = 1;
-    std::int64_t in_channels = 1;  // of one group
-    std::int64_t kernel_h = 1;
-    std::int64_t kernel_w = 1;
-    std::vector<float> real;               // either real numbers: steps 0 and 1 raise the scale, then quantize ...
-    std::vector<std::int64_t> codes;       // ... or codes: taken as they are, and the scale too
-    std::vector<float> scale;              // one entry (per tensor) or out_channels
-    std::vector<float> bias_real;          // none, or out_channels real numbers ...
-    std::vector<std::int64_t> bias_codes;  // ... or given codes, never rounded again; only together with `codes`
-    int bits = 8;
-    std::int64_t qmin = -128;
-    std::int64_t qmax = 127;
-};
-
-/// Multipliers and shifts from outside, one or out_channels of each: no scale is read.
-struct GivenMultipliers {
-    std::vector<std::int64_t> multipliers;
-    std::vector<int> shifts;
-};
-
-/// A clamp of the output codes in place of an activation.
-struct Bounds {
-    std::int64_t lowest = 0;
-    std::int64_t highest = 0;
-};
-
-struct WeightedLayer {
-    Weights weights;
-    QParams in;
-    QParams out;  // out.bits == 32: the accumulator itself; its scale is s_acc per channel
-    Activation activation = Activation::none;
-    bool wide_sum = false;                  // fp32, int16 to int16: sums up to 2^53 are taken
-    std::optional<QParams> sumin;           // the operand e of a fused add
-    std::optional<GivenMultipliers> given;  // tflite
-    std::optional<Bounds> bounds;
-    bool has_int32_bias = false;              // tflite: sums of int16 codes are int32 then
-    bool is_linear = false;                   // whatever its window
-    std::int64_t stride_h = 1, stride_w = 1;  // from here on convolution only
-    std::int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
-    std::int64_t dilation_h = 1, dilation_w = 1;
-    std::int64_t groups = 1;
-};
 
 /// The scale of weights by section 1: max(|w|) over the tensor, or over each output channel.
 inline std::vector<float> weight_scales(const Weights& w, bool per_channel) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/conv_problem.hpp"
+#include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"

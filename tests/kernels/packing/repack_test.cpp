@@ -10,6 +10,7 @@
 
 #include "intq/kernels/packing/packing_table.hpp"
 #include "kernels/conv_problem.hpp"
+#include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 #include "support/tensors.hpp"
