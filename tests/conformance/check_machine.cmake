@@ -3,9 +3,10 @@
 # Runs a program of another machine and demands the output that is expected.
 #
 #   cmake -D PROGRAM=<program> -D EXPECTED=<program of this machine, or text files joined by |> -D MACHINE=<name>
-#         -D COMPILER=<words> -D EMULATOR_NAME=<name> -D ROW=<file> [-D EXPECTED_BACKEND=<name>] -P check_machine.cmake
-#         -- [<emulator> <word>...]
+#         -D COMPILER=<words> -D EMULATOR_NAME=<name> -D ROW=<file> [-D EXPECTED_BACKEND=<name>] [-D SAYS=<regex>]
+#         -P check_machine.cmake -- [<emulator> <word>...]
 #
+# SAYS is what its messages must hold, besides the output.
 # The row of the table that ./dev conformance prints goes to ROW: machine, compiler, emulator, and each line's checksum.
 
 cmake_minimum_required(VERSION 3.25)
@@ -32,6 +33,10 @@ if(NOT status EQUAL 0)
 endif()
 if(expected STREQUAL "" OR NOT printed STREQUAL expected)
     message(FATAL_ERROR "${MACHINE}: DIFFERENT; expected\n${expected}")
+endif()
+
+if(SAYS AND NOT errors MATCHES "${SAYS}")
+    message(FATAL_ERROR "${MACHINE}: its messages do not hold: ${SAYS}")
 endif()
 
 if(NOT EMULATOR_NAME)

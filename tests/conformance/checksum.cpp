@@ -2,6 +2,10 @@
 //
 // Prints checksums of the bytes that this machine computes: of each target every operator once, and of the float code
 // whose bits are promised. All machines print the same.
+//
+// With -DINTQ_COMPILED=1 and -DINTQ_UNIT_OF_BACKEND=<backend>, which is the best of the unit's flags, it is also the
+// unit of that backend, as the compiled form has one: a program that links it, with a main of its own, runs the same
+// kernels without compiling them again.
 #include <cmath>
 #include <cstdio>
 
@@ -11,6 +15,16 @@
 #include "intq/observers/mse.hpp"
 #include "intq/observers/percentile.hpp"
 #include "support/every_row.hpp"
+
+#ifdef INTQ_UNIT_OF_BACKEND
+#    include "intq/program/backends/internal/unit_of_tables.hpp"
+#    include "intq/program/float/internal/unit_of_backend.hpp"
+#    define INTQ_DEFINE_UNIT(backend)       \
+        INTQ_DEFINE_BACKEND_TABLES(backend) \
+        INTQ_DEFINE_FLOAT_KERNELS(backend)
+INTQ_DEFINE_UNIT(INTQ_UNIT_OF_BACKEND)
+static_assert(std::is_same_v<intq::simd::INTQ_UNIT_OF_BACKEND, intq::simd::default_backend>);
+#endif
 
 namespace {
 
@@ -171,7 +185,8 @@ int fail(const char* what, int step) {
 
 }  // namespace
 
-int main() {
+/// Weak, for programs that link this unit and have another.
+__attribute__((weak)) int main() {
     every_row::fill();
     for (const kernels::KernelTable* table : kernels::registry<simd::default_backend>) {
         every_row::ledger.restart(true);

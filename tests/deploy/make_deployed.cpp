@@ -12,6 +12,9 @@
 //                        all that run row by row together
 //     <name>.svg         its arena
 //
+// Into <folder>_dotprod it writes what a count needs, the header and the two files behind it, of programs that are
+// packed for kernels that this machine lacks.
+//
 // It prints the arena of each beside its lower bound, and fails where it is more than 1.1 of that, or where a network
 // that shall run row by row does not. With a second argument it writes MobileNetV2 instead, whose headers are large.
 #include <algorithm>
@@ -26,6 +29,7 @@
 #include "intq/deploy/generate_cpp.hpp"
 #include "intq/deploy/header_program.hpp"
 #include "intq/deploy/memory_report.hpp"
+#include "intq/deploy/pack_program.hpp"
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 
@@ -145,6 +149,22 @@ bool write(const NamedNetwork& network, const kernels::KernelTable& table, const
     return false;
 }
 
+/// Of scalar's program, packed for another backend.
+void write_packed(const NamedNetwork& network, const char* backend, const std::filesystem::path& folder) {
+    const auto owned = lowered(network);
+    const Tensor images = images_of(network, 1, 5);
+    const deploy::GoldenRecord golden = deploy::record_golden_runs(*owned, std::span<const Tensor>(&images, 1));
+    const kernels::KernelTable to = deploy::describe_kernels(owned->table(), backend);
+    const auto packed = deploy::pack_program(owned->program(), owned->table(), to);
+    deploy::GenerateOptions options;
+    options.name = network.name;
+    if (network.rows.mode != program::RowMode::off) options.rows = network.rows;
+    io::write_file(folder / (network.name + ".hpp"), deploy::generate_cpp(packed->program(), to, golden, options));
+    io::write_file(folder / (network.name + ".txt"), expected_of(network.name, *owned));
+    const deploy::HeaderProgram header = deploy::header_program(packed->program(), to, golden, options.rows);
+    io::write_file(folder / (network.name + "_layers.txt"), layer_lines(header.program));
+}
+
 }  // namespace
 
 int main(int count, char** arguments) try {
@@ -170,6 +190,10 @@ int main(int count, char** arguments) try {
             write(with_int16(small_attention()), kernels::kernel_table<target::tflite<>, simd::scalar>, folder);
     write_all(kernels::kernel_table<target::tflite<>, simd::dsp>, "_dsp");
     write_all(kernels::kernel_table<target::tflite<>, simd::helium>, "_helium");
+    io::make_folder(folder + "_dotprod");
+    for (const NamedNetwork& network : networks)
+        if (!network.takes_pixels && network.name != "small_rows")
+            write_packed(network, "dotprod", folder + "_dotprod");
     return are_right ? 0 : 1;
 } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

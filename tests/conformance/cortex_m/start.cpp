@@ -15,13 +15,16 @@ void initialise_monitor_handles();
 
 void _init() {}
 void _fini() {}
+void* __dso_handle = nullptr;  // what the C++ library registers its destructors for
 
 // A fault, and a broken precondition, which is an undefined instruction, end the emulator with a status.
 [[noreturn]] void intq_fault() { std::_Exit(2); }
 
 [[noreturn]] void intq_reset() {
+#if defined(__ARM_FP) || defined(__ARM_FEATURE_MVE)
     *reinterpret_cast<volatile std::uint32_t*>(0xE000ED88) |= 0xfu << 20;  // CPACR: the FPU and Helium
     asm volatile("dsb\n\tisb");
+#endif
     for (volatile char* byte = &intq_bss_begin; byte < &intq_bss_end; ++byte) *byte = 0;
     initialise_monitor_handles();
     for (auto constructor = intq_constructors_begin; constructor < intq_constructors_end; ++constructor)
