@@ -37,7 +37,8 @@ public:
         static_assert(sizeof(T) <= 8 && std::is_arithmetic_v<T>);
         unsigned char bytes[sizeof(T)];
         std::memcpy(bytes, &value, sizeof value);
-        for (const unsigned char byte : bytes) hash_ = (hash_ ^ byte) * 1099511628211u;
+        for (std::size_t i = 0; i < sizeof(T); ++i)  // the lowest first
+            hash_ = (hash_ ^ bytes[is_little_endian ? i : sizeof(T) - 1 - i]) * 1099511628211u;
     }
     template <class T, std::size_t N> void add(const T (&values)[N]) {
         for (const T& value : values) add(value);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // Random convolutions of every kind, sums, averages and quantized reals on a backend, INTQ_COMPARED, and on
-// simd::scalar, in one program on one board or in an emulator: windows of 1×1 to 7×7, strides, dilations, padding,
+// simd::scalar, in one program on one board: windows of 1×1 to 7×7, strides, dilations, padding,
 // groups, depthwise layers, zero points, bounds, tails of every tile, activations of int8 and int16. Compiled with
 // -DINTQ_COMPARED=simd::<backend>. It prints how many there were, how many took the short form of double rounding, and
 // a checksum of their bytes; a difference by itself. A host prints the same with the instructions in C++
-// (INTQ_EMULATES_DSP, INTQ_EMULATES_HELIUM), or with scalar in place of a backend of AArch64 or WebAssembly.
+// (INTQ_EMULATES_DSP, INTQ_EMULATES_HELIUM).
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

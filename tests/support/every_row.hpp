@@ -8,6 +8,7 @@
 #define INTQ_TESTS_SUPPORT_EVERY_ROW_HPP
 
 #include "intq/arith/norm.hpp"
+#include "intq/core/byte_order.hpp"
 #include "intq/embedded.hpp"
 #include "intq/kernels/conv/float_conv2d.hpp"
 #include "intq/kernels/table/float_table.hpp"
@@ -35,6 +36,11 @@ constexpr Workspace all_of(std::byte* data, std::size_t size) { return {data, st
 
 inline std::uint32_t next(std::uint32_t& state) { return state = state * 1664525u + 1013904223u; }
 
+/// On a machine of the other order of bytes, elements of some bytes are turned around.
+inline std::size_t byte_of(std::size_t i, std::size_t element) {
+    return is_little_endian ? i : i / element * element + element - 1 - i % element;
+}
+
 inline void fill() {
     std::uint32_t state = 1;
     for (std::byte* const memory : {reinterpret_cast<std::byte*>(x_memory), reinterpret_cast<std::byte*>(e_memory)})
@@ -49,8 +55,12 @@ inline void fill() {
     for (float& gradient : gradients) gradient = static_cast<float>(next(state) >> 24);
 }
 
-inline std::uint64_t hash_of(const void* data, std::size_t size, std::uint64_t hash = 14695981039346656037u) {
-    for (std::size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211u;
+/// The same on machines of either order of bytes.
+/// @param element  the bytes of an element
+inline std::uint64_t hash_of(const void* data, std::size_t size, std::size_t element = sizeof(float)) {
+    std::uint64_t hash = 14695981039346656037u;
+    for (std::size_t i = 0; i < size; ++i)
+        hash = (hash ^ static_cast<const unsigned char*>(data)[byte_of(i, element)]) * 1099511628211u;
     return hash;
 }
 
@@ -78,10 +88,24 @@ private:
 inline Ledger ledger;
 
 inline bool y_agrees(DType dtype) {
-    return ledger.agrees(hash_of(y_memory, static_cast<std::size_t>(pixels * outputs * size_of(dtype))));
+    const auto element = static_cast<std::size_t>(size_of(dtype));
+    return ledger.agrees(hash_of(y_memory, static_cast<std::size_t>(pixels * outputs) * element, element));
 }
-inline void clear_y() {
+/// Clears y, and makes the bytes of x and e codes of a type: the same ones on machines of either order.
+inline void prepare(DType dtype) {
     for (std::int32_t& word : y_memory) word = 0;
+    static std::size_t element = 1;  // of which the bytes are in order
+    const auto wanted = static_cast<std::size_t>(size_of(dtype));
+    if (is_little_endian || wanted == element) return;
+    for (std::byte* const memory : {reinterpret_cast<std::byte*>(x_memory), reinterpret_cast<std::byte*>(e_memory)})
+        for (const std::size_t size : {element, wanted})
+            for (std::size_t i = 0; i < sizeof x_memory; i += size)
+                for (std::size_t k = 0; k < size / 2; ++k) {
+                    const std::byte kept = memory[i + k];
+                    memory[i + k] = memory[i + size - 1 - k];
+                    memory[i + size - 1 - k] = kept;
+                }
+    element = wanted;
 }
 
 // --- rows ------------------------------------------------------------------------------------------------------------
@@ -123,8 +147,8 @@ inline bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) 
     const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, image);
     if (!packed.ok() || !geometry.ok() || kernels::find_conv(table, *packed) != &row) return false;
     if (kernels::conv2d_workspace_size(*packed, *geometry) > static_cast<index_t>(sizeof workspace)) return false;
+    prepare(row.input);
     const void* const x = table.stage(*packed, *geometry, x_memory, all_of(workspace, sizeof workspace), serial);
-    clear_y();
     row.run({&*packed, &*geometry, x, row.has_sumin ? e_memory : nullptr, y_memory, &serial, workspace});
     return y_agrees(row.output);
 }
@@ -166,7 +190,7 @@ inline bool run_elementwise_rows(const KernelTable& table) {
         const auto params = arith::make_add(table.policy(), codes(0.02f, row.dtype), codes(0.03f, row.dtype),
                                             codes(0.05f, row.dtype), all_codes(row.dtype));
         if (!params.ok()) return false;
-        clear_y();
+        prepare(row.dtype);
         row.run({&*params, x_memory, e_memory, y_memory, size, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
@@ -174,7 +198,7 @@ inline bool run_elementwise_rows(const KernelTable& table) {
         const auto params = arith::make_mul(table.policy(), codes(0.02f, row.dtype), codes(0.03f, row.dtype),
                                             codes(0.05f, row.dtype), all_codes(row.dtype));
         if (!params.ok()) return false;
-        clear_y();
+        prepare(row.dtype);
         row.run({&*params, x_memory, e_memory, y_memory, size, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
@@ -182,12 +206,12 @@ inline bool run_elementwise_rows(const KernelTable& table) {
         const auto params = kernels::make_requantize(table.policy(), codes(0.02f, row.input), codes(0.05f, row.output),
                                                      all_codes(row.output));
         if (!params.ok()) return false;
-        clear_y();
+        prepare(row.input);
         row.run({&*params, x_memory, y_memory, 1, size, size, size, &serial});
         if (!y_agrees(row.output)) return false;
     }
     for (const kernels::ClampRow& row : table.clamp) {
-        clear_y();
+        prepare(row.dtype);
         row.run({all_codes(row.dtype, Activation::relu6), x_memory, y_memory, size, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
@@ -213,7 +237,7 @@ inline bool run_table_rows(const KernelTable& table) {
                                     : is_curve                                  ? knots
                                     : row.size == arith::least_block_table_size ? blocks
                                                                                 : wide;
-        clear_y();
+        prepare(row.dtype);
         row.run({entries, x_memory, y_memory, size, &serial,
                  is_curve ? arith::TfliteCurve{24000, 13} : arith::TfliteCurve{}});
         if (!y_agrees(row.dtype)) return false;
@@ -230,7 +254,7 @@ inline bool run_interpolate_rows(const KernelTable& table) {
         of_blend.blend = blend;
         for (const kernels::InterpolateRow& row : table.interpolate) {
             if (row.of_values) continue;
-            clear_y();
+            prepare(row.dtype);
             row.run({&of_blend, x_memory, y_memory, batch, inputs, &serial});
             if (!y_agrees(row.dtype)) return false;
         }
@@ -240,7 +264,7 @@ inline bool run_interpolate_rows(const KernelTable& table) {
                                                                 {side - 1, side}, taps, {}, codes(0.05f, DType::int8),
                                                                 codes(0.02f, DType::int8), all_codes(DType::int8));
     if (!of_values.ok() || table.interpolate.size() != 3 || !table.interpolate[2].of_values) return false;
-    clear_y();
+    prepare(DType::int8);
     table.interpolate[2].run({&*of_values, x_memory, y_memory, batch, inputs, &serial});
     return y_agrees(DType::int8);
 }
@@ -254,14 +278,14 @@ inline bool run_move_rows(const KernelTable& table) {
     const index_t image = inputs * side * side;
     if (!kernels::check_move(move, image, image, OpKind::permute).ok()) return false;
     for (const kernels::MoveRow& row : table.move) {
-        clear_y();
+        prepare(row.dtype);
         row.run({&move, x_memory, y_memory, batch, image, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
     const kernels::PadParams pad{{1, -1, -1, 1}, {1, 1}, 3};
     if (!kernels::check_pad(pad, {side, side}, OpKind::pad).ok()) return false;
     for (const kernels::PadRow& row : table.pad) {
-        clear_y();
+        prepare(row.dtype);
         row.run({&pad, x_memory, y_memory, batch, inputs, {side, side}, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
@@ -286,7 +310,7 @@ inline bool run_softmax_rows(const KernelTable& table) {
         !arith::make_int16_softmax_tables(codes(0.0005f, DType::int16), entries).ok())
         return false;
     for (const kernels::SoftmaxRow& row : table.softmax) {
-        clear_y();
+        prepare(row.input);
         row.run({&*tables, *wide, x_memory, y_memory, pixels, inputs, 1, &serial, entries, &*words, &all});
         if (!y_agrees(row.output)) return false;
     }
@@ -305,7 +329,7 @@ inline bool run_log_softmax_rows(const KernelTable& table) {
         if (row.rule == arith::SoftmaxRule::fixed_point &&
             !arith::make_fixed_point_log_softmax_table(table.policy(), of, entries).ok())
             return false;
-        clear_y();
+        prepare(row.dtype);
         row.run({.x = x_memory,
                  .y = y_memory,
                  .rows = pixels,
@@ -331,7 +355,7 @@ inline bool run_matmul_rows(const KernelTable& table) {
         if (!params.ok()) return false;
         const index_t bytes = kernels::matmul_workspace_size(shape, table.packing, row.dtype);
         if (bytes > static_cast<index_t>(sizeof scratch)) return false;
-        clear_y();
+        prepare(row.dtype);
         row.run({.params = &*params,
                  .shape = &shape,
                  .x = {x_memory, e_memory},
@@ -349,7 +373,7 @@ inline bool run_embedding_rows(const KernelTable& table) {
     const std::int32_t ids[4] = {3, 0, -1, 9};  // the last two have no row
     for (const kernels::EmbeddingRow& row : table.embedding) {
         const kernels::EmbeddingParams params{x_memory, 4, inputs, row.dtype};
-        clear_y();
+        prepare(row.dtype);
         row.run({&params, ids, y_memory, 4, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
@@ -360,7 +384,7 @@ inline bool run_index_copy_rows(const KernelTable& table) {
     const std::int32_t index[4] = {3, 0, -1, 9};  // the last two have no row
     for (const kernels::IndexCopyRow& row : table.index_copy) {
         const kernels::IndexCopyParams params{.outer = 2, .rows = 4, .inner = 4, .count = 2};
-        clear_y();
+        prepare(row.dtype);
         row.run({&params, x_memory, x_memory, index, y_memory, 2, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
@@ -383,6 +407,7 @@ inline bool run_argmax_rows(const KernelTable& table) {
     for (const kernels::ArgMaxRow& row : table.argmax)
         for (const index_t inner : {index_t{1}, index_t{4}}) {
             std::int32_t places[8] = {};
+            prepare(row.dtype);
             row.run({.x = x_memory,
                      .y = places,
                      .rows = 2,
@@ -405,7 +430,7 @@ inline bool run_layer_norm_rows(const KernelTable& table) {
                                                   static_cast<std::int32_t>(highest_code(row.output))},
                                                  inputs, 1e-5, {0});
         if (!norm.ok()) return false;
-        clear_y();
+        prepare(row.input);
         row.run({.params = &*norm,
                  .weight = weight,
                  .bias = bias,
@@ -433,7 +458,7 @@ inline bool run_pool_rows(const KernelTable& table) {
                 ? arith::make_average(table.policy(), of, of, all_codes(row.dtype), 9, PoolDivisor::kernel_cells, false)
                 : arith::make_mean(table.policy(), of, codes(0.02f, row.dtype), all_codes(row.dtype), 9);
         if (!average.ok() || average->rule != row.rule) return false;
-        clear_y();
+        prepare(row.dtype);
         row.run({&window, &*average, x_memory, y_memory, batch, inputs, in, out, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
@@ -454,7 +479,7 @@ inline bool run_pool_sum_rows(const KernelTable& table) {
                                       PoolDivisor::kernel_cells, false)
                 : arith::make_mean(table.policy(), of, codes(0.02f, row.dtype), all_codes(row.dtype), side * side);
         if (!average.ok() || average->rule != row.rule) return false;
-        clear_y();
+        prepare(row.dtype);
         const auto* const x = reinterpret_cast<const std::byte*>(x_memory);
         const auto add = [&](index_t first, index_t rows) {
             row.run({&whole,
@@ -479,15 +504,16 @@ inline bool run_quantize_rows(const KernelTable& table) {
     const ChannelBlocks blocks{batch * side * side, inputs, 1};
     const float scales[inputs] = {0.01f, 0.02f, 0.03f, 0.04f, 0.05f, 0.06f};
     for (const kernels::QuantizeRow& row : table.quantize) {
-        clear_y();
+        prepare(row.output);
         const QParams qparams = QParams::per_channel(scales, {}, 1, lowest_code(row.output), highest_code(row.output));
         row.run(reals, blocks, qparams, y_memory, serial);
         if (!y_agrees(row.output)) return false;
-        clear_y();
+        prepare(row.output);
         row.run_nchw(reals, batch, inputs, side * side, side * side, qparams, y_memory, serial);
         if (!y_agrees(row.output)) return false;
     }
     for (const kernels::DequantizeRow& row : table.dequantize) {
+        prepare(row.input);
         row.run(x_memory, blocks, QParams::per_channel(scales, {}, 1, lowest_code(row.input), highest_code(row.input)),
                 results, serial);
         if (!ledger.agrees(hash_of(results, sizeof results))) return false;
@@ -567,7 +593,7 @@ template <class Backend> bool call_conv() {
         if (!(operand == nullptr ? kernels::check_conv2d(*packed, *geometry, x, y, room)
                                  : kernels::check_conv2d_add(*packed, *geometry, x, e, y, room)))
             return false;
-        clear_y();
+        prepare(DType::int8);
         if (operand == nullptr)
             kernels::run_conv2d<Target, Backend>(*packed, *geometry, x, y, all_of(workspace, sizeof workspace));
         else
