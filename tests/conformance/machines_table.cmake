@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+#
+# The README's table of machines, from the machines of conformance and the table of backends.
+#
+#   intq_add_to_machines_table(<title> <backends> <compiler> <emulator>)  a machine
+#   intq_write_machines_table(<include> <file>)                           writes the table
+
+function(intq_add_to_machines_table title backends compiler emulator)
+    if(NOT title)
+        message(FATAL_ERROR "a machine of conformance has no TITLE")
+    endif()
+    if(NOT emulator)
+        set(emulator "–")
+    endif()
+    set_property(GLOBAL APPEND PROPERTY INTQ_MACHINES "${title}")
+    string(MAKE_C_IDENTIFIER "${title}" key)
+    set_property(GLOBAL APPEND PROPERTY INTQ_MACHINE_backends_${key} ${backends})
+    set_property(GLOBAL APPEND PROPERTY INTQ_MACHINE_compilers_${key} "${compiler}")
+    set_property(GLOBAL APPEND PROPERTY INTQ_MACHINE_emulators_${key} "${emulator}")
+endfunction()
+
+# A cell of distinct words.
+function(intq_join_words result)
+    list(REMOVE_DUPLICATES ARGN)
+    list(TRANSFORM ARGN REPLACE "^([^–]+)$" "`\\1`")
+    list(JOIN ARGN ", " cell)
+    set(${result} "${cell}" PARENT_SCOPE)
+endfunction()
+
+function(intq_write_machines_table include file)
+    intq_read_backend_rows("${include}" levels)
+    get_property(titles GLOBAL PROPERTY INTQ_MACHINES)
+    list(REMOVE_DUPLICATES titles)
+    set(text "| machine | backends | compiler | runs in |\n| --- | --- | --- | --- |\n")
+    set(run "")
+    foreach(title IN LISTS titles)
+        string(MAKE_C_IDENTIFIER "${title}" key)
+        foreach(column IN ITEMS backends compilers emulators)
+            get_property(${column} GLOBAL PROPERTY INTQ_MACHINE_${column}_${key})
+        endforeach()
+        if(title STREQUAL "x86-64")  # where the tests run every backend of the architecture, by g++ too
+            list(PREPEND compilers g++)
+            foreach(tag IN LISTS levels)
+                intq_backend_field(${tag} architecture architecture)
+                if(architecture STREQUAL "x86")
+                    list(APPEND backends ${tag})
+                endif()
+            endforeach()
+        endif()
+        list(APPEND run ${backends})
+        if(scalar IN_LIST backends)  # last, as in the table of backends
+            list(REMOVE_ITEM backends scalar)
+            list(APPEND backends scalar)
+        endif()
+        intq_join_words(backends ${backends})
+        intq_join_words(compilers ${compilers})
+        intq_join_words(emulators ${emulators})
+        string(APPEND text "| ${title} | ${backends} | ${compilers} | ${emulators} |\n")
+    endforeach()
+    foreach(tag IN LISTS levels)
+        if(NOT tag IN_LIST run)
+            message(FATAL_ERROR "no machine of tests/conformance runs the backend ${tag}")
+        endif()
+    endforeach()
+    file(CONFIGURE OUTPUT "${file}" CONTENT "${text}" @ONLY)
+endfunction()
