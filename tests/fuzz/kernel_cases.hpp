@@ -18,7 +18,7 @@ struct Operator {
     int share = 1;  // of the cases
 };
 inline constexpr Operator operators[] = {
-    {"conv", &run_conv, 8},
+    {"conv", &run_conv, 24},
     {"add", &run_add},
     {"sub", &run_sub},
     {"mul", &run_mul},

@@ -42,9 +42,11 @@ inline ConvShape draw_conv_shape(Draw& draw) {
     const index_t groups = draw.one_in(3) ? draw.extent(2, 40) : 1;
     const bool is_depthwise = groups > 1 && draw.one_in(2);
     shape.groups = groups;
-    shape.channels = groups * (is_depthwise ? 1 : draw.extent(1, groups > 1 ? 9 : 70));
+    const index_t most_channels = groups > 1 ? 9 : draw.one_in(4) ? 70 : 20;
+    shape.channels = groups * (is_depthwise ? 1 : draw.extent(1, most_channels));
     shape.outputs = groups * (is_depthwise ? 1 : draw.extent(1, groups > 1 ? 9 : 70));
-    const index_t extent = draw.one_in(4) ? 20 : 9;
+    // Small images mostly: a tail of a tile is as likely, and there are more cases.
+    const index_t extent = draw.one_in(8) ? 20 : 5;
     shape.height = draw.extent(1, extent), shape.width = draw.extent(1, extent);
     if (!draw.one_in(3))
         shape.window = {{draw.extent(1, 4), draw.extent(1, 4)},
