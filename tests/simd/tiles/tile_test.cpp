@@ -2,6 +2,7 @@
 //
 // Every register tile of every usable backend against plain loops: each number of rows, whole and partial groups,
 // operands at the ends of their types, and activation rows that end at a page without access.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <iostream>
@@ -103,23 +104,31 @@ template <class Tile, class Acc, class Given = typename Tile::weight> struct Pro
 };
 
 /// How the groups of a problem are added: one by one; as many together as the tile can; by the loop over taps, of which
-/// there are four in two rows, visited in the order 1, 0, 3, 2.
-enum class Adding { steps, together, taps };
+/// there are four in two rows, visited in the order 1, 0, 3, 2, from rows anywhere or from equally spaced ones.
+enum class Adding { steps, together, taps, spaced_taps };
 
 template <int Rows, class Tile, class Acc, class Given, class Registers>
-void add_taps(Problem<Tile, Acc, Given>& problem, Registers& registers) {
+void add_taps(Problem<Tile, Acc, Given>& problem, Registers& registers, bool are_spaced) {
     using X = typename Tile::activation;
     const index_t depth = problem.depth_of_k / 4, weights = depth * problem.columns;
     constexpr index_t together = Tile::groups_together * Tile::depth;
-    intq::simd::TapWalk<Rows> walk{};
+    intq::simd::TapWalk walk{};
     walk.first = problem.bias.data();
     walk.weights = problem.weights.data() + weights;
     walk.taps = 4, walk.row_taps = 2;
     walk.registers = depth / together, walk.groups = depth % together / Tile::depth;
     walk.x_step = -2 * depth * index_t{sizeof(X)}, walk.x_jump = -walk.x_step;
     walk.weight_step = -2 * weights * index_t{sizeof(typename Tile::weight)}, walk.weight_jump = -walk.weight_step;
-    for (std::size_t r = 0; r < Rows; ++r) walk.rows[r] = problem.rows[r]->template as<const X>() + depth;
-    registers.sum_taps(walk);
+    if (are_spaced) {
+        const std::size_t size = static_cast<std::size_t>(problem.depth_of_k), apart = size + 5;
+        std::vector<X> spaced(Rows * apart);
+        for (std::size_t r = 0; r < Rows; ++r)
+            std::copy_n(problem.rows[r]->template as<const X>(), size, spaced.data() + r * apart);
+        return registers.sum_taps(walk, {spaced.data() + depth, static_cast<index_t>(apart * sizeof(X))});
+    }
+    intq::simd::ListedRows<Rows> rows;
+    for (std::size_t r = 0; r < Rows; ++r) rows.at[r] = problem.rows[r]->template as<const X>() + depth;
+    registers.sum_taps(walk, rows);
 }
 
 /// As the GEMM skeleton runs a tile. Wrong results of `Rows` rows.
@@ -130,8 +139,8 @@ std::size_t wrong_results(Problem<Tile, Acc, Given>& problem, Adding adding = Ad
     for (std::size_t r = 0; r < Rows; ++r) rows[r] = problem.rows[r]->template as<const X>();
     typename Tile::template Registers<Rows, Vectors> registers;
     if constexpr (requires { requires Tile::template Registers<Rows, Vectors>::has_loop; })
-        if (adding == Adding::taps) add_taps<Rows>(problem, registers);
-    if (adding != Adding::taps) {
+        if (adding >= Adding::taps) add_taps<Rows>(problem, registers, adding == Adding::spaced_taps);
+    if (adding < Adding::taps) {
         registers.start(problem.bias.data());
         const auto* w = problem.weights.data();
         const index_t group = Tile::depth * Tile::planes * problem.columns;
@@ -207,7 +216,8 @@ template <class Backend, class X, class W, class Acc> void register_tile_conform
                         CHECK(wrong_results<L, last_row + 1, vectors>(problem, Adding::together) == 0);
                         if constexpr (Tile::template Registers<last_row + 1, vectors>::has_loop)
                             if (k > 0 && k % (4 * Tile::depth) == 0)
-                                CHECK(wrong_results<L, last_row + 1, vectors>(problem, Adding::taps) == 0);
+                                for (const Adding adding : {Adding::taps, Adding::spaced_taps})
+                                    CHECK(wrong_results<L, last_row + 1, vectors>(problem, adding) == 0);
                     }
                 }
             });
@@ -231,11 +241,12 @@ template <class Tile, int Pairs, int Vectors> std::size_t wrong_matrix_sums(inde
     GuardedBuffer x(static_cast<std::size_t>(rows * size)), w(static_cast<std::size_t>(columns * size));
     GuardedBuffer sums(static_cast<std::size_t>(2 * Pairs * columns) * sizeof(std::int32_t));
     for (index_t i = 0; i < columns * size; ++i) w.as<std::int8_t>()[i] = random_value<std::int8_t>(bits);
-    std::int32_t bias[columns];
+    std::int32_t bias[columns], spread[2 * columns];
     for (std::int32_t& b : bias) b = random_value<std::int32_t>(bits);
+    Tile::template spread_columns<Vectors>(bias, spread);
     Tile::interleave(from, size, x.as<std::int8_t>());
     Tile::template add<Pairs, Vectors>(
-        {x.as<const std::int8_t>(), w.as<const std::int8_t>(), groups, bias, sums.as<std::int32_t>()});
+        {x.as<const std::int8_t>(), w.as<const std::int8_t>(), groups, spread, sums.as<std::int32_t>()});
     std::size_t wrong = 0;
     for (index_t r = 0; r < 2 * Pairs; ++r)
         for (index_t c = 0; c < columns; ++c) {

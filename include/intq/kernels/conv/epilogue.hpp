@@ -132,9 +132,10 @@ public:
         quad.store_pair(to, to, v, v, v, v, index_t{});
     };
 
-    /// And of two rows in the order of MatrixTile's pairs.
-    static constexpr bool has_row_pairs = has_quads && !adds && requires(Quad quad, std::int8_t* to) {
-        quad.store_row_pair(to, to, std::declval<const typename L::i32(&)[6]>());
+    /// And of four rows in the order of MatrixTile's pairs.
+    static constexpr bool has_paired_rows =
+        has_quads && !adds && requires(Quad quad, std::int8_t* const (&to)[4], const typename L::i32 (&code)[12]) {
+        quad.store_paired_rows(to, code);
     };
 
     /// Rows of `Vectors` vectors that can be narrowed together.
@@ -152,19 +153,14 @@ public:
     template <int Vectors, class Sum>
     INTQ_ALWAYS_INLINE void store_rows(const Sum& sum, index_t at, const Sumin* e, Y* y, const index_t* places,
                                        index_t count) const noexcept {
-        constexpr int rows = rows_together<Vectors>();
-        typename L::i32 code[4];
-        INTQ_UNROLL
-        for (int i = 0; i < 4; ++i) {
-            const int r = i / Vectors;
-            const index_t first = i % Vectors * L::width(), left = count - first;
-            code[i] = scaled(sum(r, i % Vectors), channels(at + first), e + (adds ? places[r] + first : 0),
-                             i % Vectors + 1 < Vectors || left > L::width() ? L::width() : left);
-        }
-        Y* to[array_size(rows)];
-        INTQ_UNROLL
-        for (int r = 0; r < rows; ++r) to[r] = y + places[r];
-        quad_.store_rows(to, count, code);
+        store_rows_by<Vectors>(
+            sum, [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return channels(at + v * L::width()); }, e, y, places, count);
+    }
+    template <int Vectors, class Sum>
+    INTQ_ALWAYS_INLINE void store_rows(const Sum& sum, const Channels* channels, const Sumin* e, Y* y,
+                                       const index_t* places, index_t count) const noexcept {
+        store_rows_by<Vectors>(
+            sum, [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return channels[v]; }, e, y, places, count);
     }
 
     /// `Vectors` vectors of one row: sum(integral_constant<int, v>) are the lanes of vector v.
@@ -230,18 +226,37 @@ public:
                          code(integral_constant<int, 2>{}), code(integral_constant<int, 3>{}), count);
     }
 
-    /// Two rows of twelve columns in the order of MatrixTile's pairs. Without a fused add.
+    /// Four rows of twelve columns in the order of MatrixTile's pairs. Without a fused add.
     ///
-    /// @param sum  sum(integral_constant<int, v>) returns vector v of six
+    /// @param sum  sum(integral_constant<int, v>) returns vector v of twelve, six of either pair
     template <class Sum>
-    INTQ_ALWAYS_INLINE void store_row_pair(Sum&& sum, const Channels* channels, Y* first, Y* second) const noexcept {
-        typename L::i32 code[6];
-        simd::unroll<6>([&](auto v)
-                            INTQ_ALWAYS_INLINE_LAMBDA { code[v] = scaled(sum(v), channels[v], nullptr, L::width()); });
-        quad_.store_row_pair(first, second, code);
+    INTQ_ALWAYS_INLINE void store_paired_rows(Sum&& sum, const Channels* channels, Y* const (&to)[4]) const noexcept {
+        typename L::i32 code[12];
+        simd::unroll<12>(
+            [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { code[v] = scaled(sum(v), channels[v % 6], nullptr, L::width()); });
+        quad_.store_paired_rows(to, code);
     }
 
 private:
+    /// @param channels_of  channels_of(v) returns the parameters of vector v
+    template <int Vectors, class Sum, class ChannelsOf>
+    INTQ_ALWAYS_INLINE void store_rows_by(const Sum& sum, const ChannelsOf& channels_of, const Sumin* e, Y* y,
+                                          const index_t* places, index_t count) const noexcept {
+        constexpr int rows = rows_together<Vectors>();
+        typename L::i32 code[4];
+        INTQ_UNROLL
+        for (int i = 0; i < 4; ++i) {
+            const int r = i / Vectors;
+            const index_t first = i % Vectors * L::width(), left = count - first;
+            code[i] = scaled(sum(r, i % Vectors), channels_of(i % Vectors), e + (adds ? places[r] + first : 0),
+                             i % Vectors + 1 < Vectors || left > L::width() ? L::width() : left);
+        }
+        Y* to[array_size(rows)];
+        INTQ_UNROLL
+        for (int r = 0; r < rows; ++r) to[r] = y + places[r];
+        quad_.store_rows(to, count, code);
+    }
+
     template <class T> static INTQ_ALWAYS_INLINE auto read(const T* from, index_t count) noexcept {
         if constexpr (std::is_same_v<T, float>)
             return load_floats<L>(from, count);

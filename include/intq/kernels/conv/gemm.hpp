@@ -93,7 +93,9 @@ private:
                 constexpr int vectors = v + 1, most = Inner::max_rows(vectors);
                 if (panel.vectors != vectors || rows != most || !call.packed->scaled_is_small) return;
                 const index_t spaced_end = panel.source.spaced_end(last);
-                if (spaced_end - slot >= most && panel.whole >= panel.depth && panel.source.has_taps()) {
+                const bool is_stored_whole = !stores_whole_rows || panel.count == vectors * L::width();
+                if (spaced_end - slot >= most && panel.whole >= panel.depth && panel.source.has_taps() &&
+                    is_stored_whole) {
                     end = fused_spaced<most, vectors>(call, panel, slot, spaced_end, last);
                 } else {
                     fused<most, vectors>(call, panel);
@@ -102,6 +104,8 @@ private:
             });
         return end;
     }
+
+    static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
 
     /// For use while run_task() holds the mode.
     using FusedEpilogue = Epilogue<simd::NearestLanes<L>, Policy, Y, Sumin>;
@@ -126,29 +130,88 @@ private:
     static INTQ_NEVER_INLINE index_t fused_spaced(const ConvCall& call, const Panel& panel, index_t slot,
                                                   index_t spaced_end, index_t last) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        typename Inner::SpacedRows spaced(panel);
+        const typename Inner::SpacedRows spaced(panel);
         typename Inner::template Asking<Vectors> asking(panel.next);
         const index_t channel = panel.channel, count = panel.count, step = packed.out_channels;
         const index_t first = place(call, panel);
         const Sumin* sumin = sumin_at(call, first);
         Y* y = static_cast<Y*>(call.y) + first;
-        index_t at[array_size(Rows)];
-        INTQ_UNROLL
-        for (int r = 0; r < Rows; ++r) at[r] = r * step;
-        do {
-            Inner::template compute_spaced<Rows, Vectors>(
-                spaced, asking, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
-                    // Made for each tile: among the sums, its lanes would find no registers.
-                    const FusedEpilogue epilogue(packed);
-                    store_registers<Rows, Vectors>(registers, epilogue, channel, count, sumin, y, at);
+        const typename Inner::Activation* x = panel.source.spaced_start() + panel.in_channel;
+        const index_t x_step = Rows * panel.source.spaced_step();
+        const index_t sumin_step = adds ? step : 0;
+        const index_t tiles = Inner::whole_tiles(Vectors, last - slot, spaced_end - slot);
+        const auto run_tiles = [&](auto&& store) INTQ_ALWAYS_INLINE_LAMBDA {
+            for (index_t tile = 0; tile < tiles; ++tile) {
+                Inner::template compute_spaced<Rows, Vectors>(spaced, x, asking, store);
+                x += x_step;
+            }
+        };
+        if constexpr (stores_whole_rows) {
+            const FusedEpilogue epilogue(packed);
+            const PanelChannels<Vectors> channels(epilogue, channel);
+            run_tiles([&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+                store_whole_rows<Rows, Vectors>(registers, epilogue, channels, [&]() INTQ_ALWAYS_INLINE_LAMBDA {
+                    const RowPlace row{sumin, y};
+                    sumin += sumin_step, y += step;
+                    return row;
                 });
-            slot += Rows;
-            spaced.x += Rows * spaced.step;
-            sumin += std::is_same_v<Sumin, no_sumin> ? 0 : Rows * step;
-            y += Rows * step;
-        } while (spaced_end - slot >= Rows && Inner::tile_rows(Vectors, last - slot, true) == Rows);
+            });
+        } else {
+            index_t at[array_size(Rows)];
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) at[r] = r * step;
+            run_tiles([&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+                // Made for each tile: among the sums, its lanes would find no registers.
+                const FusedEpilogue epilogue(packed);
+                store_registers<Rows, Vectors>(registers, epilogue, channel, count, sumin, y, at);
+                sumin += Rows * sumin_step, y += Rows * step;
+            });
+        }
         asking.give_back(panel.next);
-        return slot;
+        return slot + tiles * Rows;
+    }
+
+    /// Where a row goes, and the fused add's operand of it.
+    struct RowPlace {
+        const Sumin* sumin;
+        Y* y;
+    };
+    /// The parameters of the columns of a panel.
+    template <int Vectors> struct PanelChannels {
+        INTQ_ALWAYS_INLINE PanelChannels(const FusedEpilogue& epilogue, index_t channel) noexcept {
+            simd::unroll<Vectors>(
+                [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { of[v] = epilogue.channels(channel + v * L::width()); });
+        }
+        typename FusedEpilogue::Channels of[array_size(Vectors)];
+    };
+    /// Whether whole rows have code of their own.
+    static constexpr bool stores_whole_rows = simd::has_whole_loops<L>;
+
+    /// A tile of sums in registers through the epilogue, if its columns are whole vectors.
+    ///
+    /// @param next_row  next_row() returns the RowPlace of each row in turn
+    template <int Rows, int Vectors, class Registers, class NextRow>
+    static INTQ_ALWAYS_INLINE void store_whole_rows(const Registers& registers, const FusedEpilogue& epilogue,
+                                                    const PanelChannels<Vectors>& channels,
+                                                    NextRow&& next_row) noexcept {
+        constexpr int together = FusedEpilogue::template rows_together<Vectors>();
+        constexpr index_t whole = Vectors * L::width();
+        constexpr int grouped = together == 1 ? 0 : Rows / together * together;
+        simd::unroll<grouped / together>([&](auto group) INTQ_ALWAYS_INLINE_LAMBDA {
+            constexpr int first = group * together;
+            const RowPlace row = next_row();
+            index_t places[array_size(together)] = {};
+            simd::unroll<together - 1>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { places[r + 1] = next_row().y - row.y; });
+            epilogue.template store_rows<Vectors>(
+                [&](int r, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(first + r, v); }, channels.of,
+                row.sumin, row.y, places, whole);
+        });
+        simd::unroll<Rows - grouped>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+            const RowPlace row = next_row();
+            epilogue.template store_channels<Vectors>(
+                [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(grouped + r, v); }, channels.of,
+                row.sumin, row.y, whole);
+        });
     }
 
     /// A tile of sums in registers through the epilogue; row r goes to at[r].
@@ -157,20 +220,15 @@ private:
                                                    index_t channel, index_t count, const Sumin* sumin, Y* y,
                                                    const index_t (&at)[array_size(Rows)]) noexcept {
         constexpr int together = FusedEpilogue::template rows_together<Vectors>();
-        if constexpr (constexpr index_t whole = Vectors * L::width(); together == 1 && simd::has_whole_loops<L>) {
-            if (count == whole) {
-                typename FusedEpilogue::Channels channels[array_size(Vectors)];
-                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                    channels[v] = epilogue.channels(channel + v * L::width());
-                });
-                INTQ_UNROLL
-                for (int r = 0; r < Rows; ++r)
-                    epilogue.template store_channels<Vectors>(
-                        [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channels,
-                        sumin + (std::is_same_v<Sumin, no_sumin> ? 0 : at[r]), y + at[r], whole);
-                return;
+        if constexpr (stores_whole_rows)
+            if (count == Vectors * L::width()) {
+                int r = 0;
+                return store_whole_rows<Rows, Vectors>(registers, epilogue, PanelChannels<Vectors>(epilogue, channel),
+                                                       [&]() INTQ_ALWAYS_INLINE_LAMBDA {
+                                                           const index_t to = at[r++];
+                                                           return RowPlace{sumin + (adds ? to : 0), y + to};
+                                                       });
             }
-        }
         if constexpr (together > 1) {
             INTQ_UNROLL
             for (int r = 0; r + together <= Rows; r += together)
@@ -180,9 +238,9 @@ private:
         }
         INTQ_UNROLL
         for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r)
-            epilogue.template store_quad<Vectors>(
-                [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channel,
-                sumin + (std::is_same_v<Sumin, no_sumin> ? 0 : at[r]), y + at[r], count);
+            epilogue.template store_quad<Vectors>([&](int v)
+                                                      INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); },
+                                                  channel, sumin + (adds ? at[r] : 0), y + at[r], count);
     }
 
     /// A tile of sums through the epilogue.
@@ -242,7 +300,7 @@ private:
         for (index_t r = 0; r < rows; ++r) at[r] = at[r] * call.packed->out_channels + panel.offset;
     }
     static INTQ_ALWAYS_INLINE const Sumin* sumin_at(const ConvCall& call, index_t at) noexcept {
-        return static_cast<const Sumin*>(call.sumin) + (std::is_same_v<Sumin, no_sumin> ? 0 : at);
+        return static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
     }
 };
 

@@ -155,6 +155,18 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         return quotient_up(left, quotient_up(left, limit));
     }
 
+    /// Tiles of the most rows that tile_rows() makes one after the other of `left` rows, of which the first `spaced`
+    /// are equally spaced: at least one.
+    ///
+    /// @pre  the first is such a tile
+    static index_t whole_tiles(index_t panel_vectors, index_t left, index_t spaced) noexcept {
+        const index_t most = Tile::max_rows(static_cast<int>(panel_vectors)), fit = quotient(spaced, most);
+        const index_t certain = quotient(left, most) - 1;
+        index_t tiles = certain < 1 ? 1 : certain < fit ? certain : fit;
+        while (tiles < fit && tile_rows(panel_vectors, left - tiles * most, true) == most) ++tiles;
+        return tiles;
+    }
+
     /// Sums of `rows` slots from the source's on, tile_rows() of them: `panel.vectors` vectors a row.
     ///
     /// @tparam TakesMost  as of tile_rows(): without it the largest tiles are not compiled
@@ -186,10 +198,10 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         const Acc* const first = panel.is_padded() ? first_sums(panel, padded) : panel.bias;
         if constexpr (TapLoop::template exists<Rows, Vectors>)
             if (panel.whole >= panel.depth) {
-                auto walk = walk_of(Taps(panel), first);
+                simd::ListedRows<Rows> rows;
                 INTQ_UNROLL
-                for (int r = 0; r < Rows; ++r) walk.rows[r] = start[r];
-                registers.sum_taps(walk);
+                for (int r = 0; r < Rows; ++r) rows.at[r] = start[r];
+                registers.sum_taps(walk_of(Taps(panel), first), rows);
                 return finish(registers);
             }
         registers.start(first);
@@ -250,36 +262,32 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         }
     };
 
-    /// Equally spaced rows, the first of them at x, whose taps are whole groups, and the panel.
+    /// Equally spaced rows whose taps are whole groups, and the panel.
     struct SpacedRows {
-        const Activation* x;
         index_t step;
         Taps taps;
         alignas(buffer_alignment) Acc padded[Tile::vectors * L::width()];
         const Acc* bias;
-        [[no_unique_address]] typename TapLoop::Walk walk;  // without its rows
+        [[no_unique_address]] typename TapLoop::Walk walk;
 
         explicit SpacedRows(const Panel& panel) noexcept
-            : x(panel.source.spaced_start() + panel.in_channel),
-              step(panel.source.spaced_step()),
+            : step(panel.source.spaced_step()),
               taps(panel),
               bias(panel.is_padded() ? first_sums(panel, padded) : panel.bias) {
             if constexpr (TapLoop::groups_together > 1) walk = walk_of(taps, bias);
         }
     };
 
-    /// Sums of the first `Rows` of them in registers, and then finish(registers). Nothing is looked up.
+    /// Sums of `Rows` of them in registers, and then finish(registers). Nothing is looked up.
     ///
+    /// @param first   the first row
     /// @param asking  made of the panel's `next`
     template <int Rows, int Vectors, class Finish>
-    static INTQ_ALWAYS_INLINE void compute_spaced(SpacedRows& spaced, Asking<Vectors>& asking,
-                                                  Finish&& finish) noexcept {
+    static INTQ_ALWAYS_INLINE void compute_spaced(const SpacedRows& spaced, const Activation* first,
+                                                  Asking<Vectors>& asking, Finish&& finish) noexcept {
         typename Tile::template Registers<Rows, Vectors> registers;
-        const Activation* first = spaced.x;
         if constexpr (TapLoop::template exists<Rows, Vectors>) {
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) spaced.walk.rows[r] = first + r * spaced.step;
-            registers.sum_taps(spaced.walk);
+            registers.sum_taps(spaced.walk, {first, spaced.step * index_t{sizeof(Activation)}});
             return finish(registers);
         }
         registers.start(spaced.bias);
@@ -299,7 +307,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
 private:
     /// Weights that a step reads.
     template <int Vectors> static constexpr index_t step_weights = Vectors* L::width() * Tile::depth* Tile::planes;
-    /// The walk of that loop, without its rows.
+    /// The walk of that loop.
     static INTQ_ALWAYS_INLINE typename TapLoop::Walk walk_of(const Taps& taps, const Acc* first) noexcept {
         constexpr index_t together = TapLoop::groups_together * Tile::depth;
         constexpr index_t weight{sizeof(Weight)}, element{sizeof(Activation)};

@@ -103,30 +103,28 @@ private:
         constexpr index_t width = Vectors * L::width();
         alignas(buffer_alignment) std::int32_t sums[array_size(rows * width)];
         simd::MatrixSums tile{};
+        tile.x = staged.x;
         tile.w = static_cast<const std::int8_t*>(packed.weights) + staged.group * packed.group_weights() + c * column;
         tile.groups = column / simd::matrix_depth;
-        tile.bias = static_cast<const std::int32_t*>(packed.bias) + channel;
+        std::int32_t bias[array_size(2 * width)];
+        Tile::template spread_columns<Vectors>(static_cast<const std::int32_t*>(packed.bias) + channel, bias);
+        tile.bias = bias;
         tile.sums = sums;
         Store to{sums, staged.first * packed.out_channels + staged.group * packed.group_outputs() + c, 0, channel,
                  outputs < width ? outputs : width};
-        constexpr bool has_pairs = Vectors == vectors && Epilogue<L, Policy, Y, Sumin>::has_row_pairs;
-        [[maybe_unused]] std::int32_t words[has_pairs ? array_size(Policy::words * 2 * columns) : 1];
-        if constexpr (has_pairs)
-            for (index_t w = 0; w < Policy::words; ++w)
-                Tile::spread_columns(packed.words + w * packed.padded_outputs() + channel, words + w * 2 * columns);
-        for (index_t r = 0; r < staged.count; r += rows, to.at += rows * packed.out_channels) {
+        index_t r = 0;
+        if constexpr (Vectors == vectors && Epilogue<L, Policy, Y, Sumin>::has_paired_rows)
+            if (to.count == columns) {
+                const index_t whole = staged.count / rows * rows;
+                if (packed.scaled_is_small)
+                    run_pairs<simd::NearestLanes<L>>(call, tile, whole, to);
+                else
+                    run_pairs<L>(call, tile, whole, to);
+                to.at += whole * packed.out_channels, r = whole;
+            }
+        for (; r < staged.count; r += rows, to.at += rows * packed.out_channels) {
             to.rows = staged.count - r < rows ? staged.count - r : rows;
             tile.x = staged.x + r * column;
-            if constexpr (has_pairs) {
-                if (to.rows == rows && to.count == columns) {
-                    Tile::add_in_pairs(tile);
-                    if (packed.scaled_is_small)
-                        store_pairs<simd::NearestLanes<L>>(call, to, words);
-                    else
-                        store_pairs<L>(call, to, words);
-                    continue;
-                }
-            }
             add<Vectors>(tile, to.rows);
             if (packed.scaled_is_small)
                 store<Vectors, simd::NearestLanes<L>>(call, to);
@@ -149,26 +147,38 @@ private:
         index_t channel, count;
     };
 
-    /// A whole tile in pairs of rows.
+    /// Whole tiles of a panel of all columns, whose sums stay in registers and become codes in pairs of rows.
     ///
-    /// @param words  of the panel's columns, spread
+    /// @param count  pixels
     template <class Lanes>
-    static INTQ_ALWAYS_INLINE void store_pairs(const ConvCall& call, const Store& to,
-                                               const std::int32_t* words) INTQ_NOEXCEPT {
+    static INTQ_ALWAYS_INLINE void run_pairs(const ConvCall& call, simd::MatrixSums tile, index_t count,
+                                             const Store& to) INTQ_NOEXCEPT {
         using Out = Epilogue<Lanes, Policy, Y, Sumin>;
         constexpr index_t pair = 2 * columns;
-        const Out epilogue(*call.packed, words, pair);
-        typename Out::Channels channels[array_size(pair / L::width())];
-        simd::unroll<pair / L::width()>(
-            [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { channels[v] = epilogue.channels(v * L::width()); });
-        const index_t step = call.packed->out_channels;
+        constexpr int pair_vectors = static_cast<int>(pair / L::width());
+        const PackedConv2d& packed = *call.packed;
+        std::int32_t words[array_size(Policy::words * pair)];
+        for (index_t w = 0; w < Policy::words; ++w)
+            Tile::template spread_columns<vectors>(packed.words + w * packed.padded_outputs() + to.channel,
+                                                   words + w * pair);
+        const Out epilogue(packed, words, pair);
+        typename Out::Channels channels[array_size(pair_vectors)];
+        simd::unroll<pair_vectors>([&](auto v)
+                                       INTQ_ALWAYS_INLINE_LAMBDA { channels[v] = epilogue.channels(v * L::width()); });
+        const index_t step = packed.out_channels, tile_bytes = rows * packed.column_size();
         Y* y = static_cast<Y*>(call.y) + to.at;
-        simd::unroll<rows / 2>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA {
-            epilogue.store_row_pair(
-                [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return L::load(to.sums + p * pair + v * L::width()); },
-                channels, y, y + step);
-            y += 2 * step;
-        });
+        for (index_t left = count; left > 0; left -= rows, tile.x += tile_bytes) {
+            typename L::i32 sums[array_size(rows / 2 * pair_vectors)];
+            Tile::add_in_pairs(tile, sums);
+            simd::unroll<rows / 4>([&](auto half) INTQ_ALWAYS_INLINE_LAMBDA {
+                Y* const second = y + step;
+                Y* const third = second + step;
+                epilogue.store_paired_rows([&](auto v)
+                                               INTQ_ALWAYS_INLINE_LAMBDA { return sums[half * 2 * pair_vectors + v]; },
+                                           channels, {y, second, third, third + step});
+                y = third + 2 * step;
+            });
+        }
     }
 
     template <int Vectors, class Lanes>

@@ -22,6 +22,11 @@ namespace detail {
         "ldp q6, q7, [x8], #32\n" INTQ_DETAIL_LANE_COLUMN_0_(INTQ_DETAIL_SDOT_, 6, i) INTQ_DETAIL_LANE_COLUMN_1_(  \
             INTQ_DETAIL_SDOT_, 7, i) "ldp q6, q7, [x8], #32\n" INTQ_DETAIL_LANE_COLUMN_2_(INTQ_DETAIL_SDOT_, 6, i) \
             INTQ_DETAIL_LANE_COLUMN_3_(INTQ_DETAIL_SDOT_, 7, i)
+#    define INTQ_DETAIL_SDOT_LOOP_(begin, x, apart)                                              \
+        INTQ_DETAIL_LANE_LOOP_(walk, begin, x, apart, acc,                                       \
+                               INTQ_DETAIL_BYTES_(0) INTQ_DETAIL_BYTES_(1) INTQ_DETAIL_BYTES_(2) \
+                                   INTQ_DETAIL_BYTES_(3),                                        \
+                               INTQ_DETAIL_BYTES_(0), INTQ_DETAIL_LANE_LOADS_("s", "4"))
 
 /// Four products a lane and step, int8 · int8; the sum wraps.
 struct NeonByteDot {
@@ -56,13 +61,17 @@ struct NeonByteDot {
         int8x16_t group[array_size(Vectors)];
     };
 
-    static INTQ_ALWAYS_INLINE void sum_taps(const LaneWalk& walk, int32x4_t (&acc)[6][4]) noexcept {
-        INTQ_DETAIL_LANE_LOOP_(walk, acc,
-                               INTQ_DETAIL_BYTES_(0) INTQ_DETAIL_BYTES_(1) INTQ_DETAIL_BYTES_(2) INTQ_DETAIL_BYTES_(3),
-                               INTQ_DETAIL_BYTES_(0), INTQ_DETAIL_LANE_LOADS_("s", "4"));
+    static INTQ_ALWAYS_INLINE void sum_taps(const TapWalk& walk, const ListedRows<6>& rows,
+                                            int32x4_t (&acc)[6][4]) noexcept {
+        INTQ_DETAIL_SDOT_LOOP_(INTQ_DETAIL_LANE_LISTED_ROWS_, rows.at, 0);
+    }
+    static INTQ_ALWAYS_INLINE void sum_taps(const TapWalk& walk, const SpacedRows& rows,
+                                            int32x4_t (&acc)[6][4]) noexcept {
+        INTQ_DETAIL_SDOT_LOOP_(INTQ_DETAIL_LANE_SPACED_ROWS_, rows.first, rows.apart);
     }
 };
 
+#    undef INTQ_DETAIL_SDOT_LOOP_
 #    undef INTQ_DETAIL_BYTES_
 #    undef INTQ_DETAIL_SDOT_
 

@@ -19,9 +19,8 @@ namespace intq::simd {
 inline namespace INTQ_ABI {
 namespace detail {
 
-using LaneWalk = TapWalk<6>;
-static_assert(offsetof(LaneWalk, registers) == 24 && offsetof(LaneWalk, row_taps) == 40 &&
-              offsetof(LaneWalk, x_step) == 48 && offsetof(LaneWalk, x_jump) == 64 && offsetof(LaneWalk, rows) == 80);
+static_assert(offsetof(TapWalk, registers) == 24 && offsetof(TapWalk, row_taps) == 40 &&
+              offsetof(TapWalk, x_step) == 48 && offsetof(TapWalk, x_jump) == 64);
 
 }  // namespace detail
 }  // namespace INTQ_ABI
@@ -39,24 +38,24 @@ static_assert(offsetof(LaneWalk, registers) == 24 && offsetof(LaneWalk, row_taps
         "ldr " name "0, [x10], #" size "\n ldr " name "1, [x11], #" size "\n ldr " name "2, [x12], #" size \
         "\n ldr " name "3, [x13], #" size "\n ldr " name "4, [x14], #" size "\n ldr " name "5, [x15], #" size "\n"
 
+// Where the rows begin: at the addresses in a list, or equally spaced.
+#    define INTQ_DETAIL_LANE_LISTED_ROWS_ "ldp x10, x11, [%25]\n ldp x12, x13, [%25, #16]\n ldp x14, x15, [%25, #32]\n"
+#    define INTQ_DETAIL_LANE_SPACED_ROWS_                                                                \
+        "mov x10, %25\n add x11, x10, %26\n add x12, x11, %26\n add x13, x12, %26\n add x14, x13, %26\n" \
+        "add x15, x14, %26\n"
+#    define INTQ_DETAIL_LANE_START_(a, b, c, d) "ldp %q" #    a ", %q" #    b ", [x6]\n ldp %q" #    c ", %q" #    d ", [x6, #32]\n"
+
 /// A statement that sets acc[6][4] as TapWalk says.
 ///
-/// @param whole  the text of the instructions that add a register of activations of each row, of `groups` groups
-/// @param one    those that add a group, in lane 0
-/// @param load   the name of a register that holds a group, and its bytes
-#    define INTQ_DETAIL_LANE_LOOP_(walk, acc, whole, one, load)                                                     \
-        asm("ldp x6, x8, [%24]\n"                                                                                   \
-            "ldp %q0, %q1, [x6]\n"                                                                                  \
-            "ldp %q2, %q3, [x6, #32]\n"                                                                             \
-            "mov %4.16b, %0.16b\n mov %5.16b, %1.16b\n mov %6.16b, %2.16b\n mov %7.16b, %3.16b\n"                   \
-            "mov %8.16b, %0.16b\n mov %9.16b, %1.16b\n mov %10.16b, %2.16b\n mov %11.16b, %3.16b\n"                 \
-            "mov %12.16b, %0.16b\n mov %13.16b, %1.16b\n mov %14.16b, %2.16b\n mov %15.16b, %3.16b\n"               \
-            "mov %16.16b, %0.16b\n mov %17.16b, %1.16b\n mov %18.16b, %2.16b\n mov %19.16b, %3.16b\n"               \
-            "mov %20.16b, %0.16b\n mov %21.16b, %1.16b\n mov %22.16b, %2.16b\n mov %23.16b, %3.16b\n"               \
+/// @param begin    the text that finds the rows, of `x` and `apart`: a list, or the first one and the bytes between two
+/// @param whole    the text of the instructions that add a register of activations of each row, of `groups` groups
+/// @param one      those that add a group, in lane 0
+/// @param load     the name of a register that holds a group, and its bytes
+#    define INTQ_DETAIL_LANE_LOOP_(walk, begin, x, apart, acc, whole, one, load)                                    \
+        asm("ldp x6, x8, [%24]\n" INTQ_DETAIL_LANE_START_(0, 1, 2, 3) INTQ_DETAIL_LANE_START_(4, 5, 6, 7)           \
+                INTQ_DETAIL_LANE_START_(8, 9, 10, 11) INTQ_DETAIL_LANE_START_(12, 13, 14, 15)                       \
+                    INTQ_DETAIL_LANE_START_(16, 17, 18, 19) INTQ_DETAIL_LANE_START_(20, 21, 22, 23) begin           \
             "ldr x9, [%24, #16]\n"                                                                                  \
-            "ldp x10, x11, [%24, #80]\n"                                                                            \
-            "ldp x12, x13, [%24, #96]\n"                                                                            \
-            "ldp x14, x15, [%24, #112]\n"                                                                           \
             "ldr x17, [%24, #40]\n"                                                                                 \
             "cbz x9, 6f\n"                                                                                          \
             "1:\n"                                                                                                  \
@@ -89,7 +88,7 @@ static_assert(offsetof(LaneWalk, registers) == 24 && offsetof(LaneWalk, row_taps
               "=&w"(acc[2][2]), "=&w"(acc[2][3]), "=&w"(acc[3][0]), "=&w"(acc[3][1]), "=&w"(acc[3][2]),             \
               "=&w"(acc[3][3]), "=&w"(acc[4][0]), "=&w"(acc[4][1]), "=&w"(acc[4][2]), "=&w"(acc[4][3]),             \
               "=&w"(acc[5][0]), "=&w"(acc[5][1]), "=&w"(acc[5][2]), "=&w"(acc[5][3])                                \
-            : "r"(&walk)                                                                                            \
+            : "r"(&walk), "r"(x), "r"(apart)                                                                        \
             : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "x6", "x7", "x8", "x9", "x10", "x11", \
               "x12", "x13", "x14", "x15", "x16", "x17")
 

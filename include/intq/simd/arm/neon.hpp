@@ -162,13 +162,16 @@ struct neon_lanes {
                 }
             }
         }
-        INTQ_ALWAYS_INLINE void store_row_pair(std::int8_t* first, std::int8_t* second,
-                                               const i32 (&code)[6]) const noexcept {
-            const auto low = vreinterpretq_u16_s8(narrow(code[0], code[1], code[2], code[3]));
-            const auto last = vreinterpret_u16_s8(narrow(code[4], code[5]));
-            const uint16x8_t high = vcombine_u16(last, last);
-            put_twelve(first, vuzp1q_u16(low, high));
-            put_twelve(second, vuzp2q_u16(low, high));
+        INTQ_ALWAYS_INLINE void store_paired_rows(std::int8_t* const (&to)[4], const i32 (&code)[12]) const noexcept {
+            const auto of_columns = [&](int a, int b, int c, int d) INTQ_ALWAYS_INLINE_LAMBDA {
+                return vreinterpretq_u16_s8(narrow(code[a], code[b], code[c], code[d]));
+            };
+            const uint16x8_t first = of_columns(0, 1, 2, 3), second = of_columns(6, 7, 8, 9);  // eight columns
+            const uint16x8_t last = of_columns(4, 5, 10, 11);                                  // four, of all rows
+            put_twelve<2>(to[0], vuzp1q_u16(first, last));
+            put_twelve<2>(to[1], vuzp2q_u16(first, last));
+            put_twelve<3>(to[2], vuzp1q_u16(second, last));
+            put_twelve<3>(to[3], vuzp2q_u16(second, last));
         }
         /// Conversion saturates, and returns 0 for NaN.
         INTQ_ALWAYS_INLINE void store_rounded(std::int8_t* to, f32 a, f32 b, f32 c, f32 d) const noexcept {
@@ -187,9 +190,10 @@ struct neon_lanes {
             const int8x8_t codes = vqmovn_s16(vqaddq_s16(narrow16(a, b), zero_point_));
             return vmin_s8(vmax_s8(codes, vget_low_s8(quant_min_)), vget_low_s8(quant_max_));
         }
-        static INTQ_ALWAYS_INLINE void put_twelve(std::int8_t* to, uint16x8_t codes) noexcept {
+        /// The lower half, and a quarter.
+        template <int Quarter> static INTQ_ALWAYS_INLINE void put_twelve(std::int8_t* to, uint16x8_t codes) noexcept {
             vst1_s8(to, vreinterpret_s8_u16(vget_low_u16(codes)));
-            vst1q_lane_s32(reinterpret_cast<std::int32_t*>(to + 8), vreinterpretq_s32_u16(codes), 2);
+            vst1q_lane_s32(reinterpret_cast<std::int32_t*>(to + 8), vreinterpretq_s32_u16(codes), Quarter);
         }
         static INTQ_ALWAYS_INLINE void put_row(std::int8_t* to, std::uint64_t codes, index_t count) noexcept {
             if (count == 8)
@@ -342,7 +346,12 @@ struct neon_lanes {
     static INTQ_ALWAYS_INLINE f32 set(float value) noexcept { return {vdupq_n_f32(value)}; }
     static INTQ_ALWAYS_INLINE f32 add(f32 a, f32 b) noexcept { return {vaddq_f32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 sub(f32 a, f32 b) noexcept { return {vsubq_f32(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept { return barrier(vmulq_f32(a.v, b.v)); }
+    /// Written as an instruction, which no compiler contracts. A barrier would copy products of sums in registers.
+    static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept {
+        f32 product;
+        asm("fmul %0.4s, %1.4s, %2.4s" : "=w"(product.v) : "w"(a.v), "w"(b.v));
+        return product;
+    }
     static INTQ_ALWAYS_INLINE f32 div(f32 a, f32 b) noexcept { return barrier(vdivq_f32(a.v, b.v)); }
     static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept { return {vfmaq_f32(c.v, a.v, b.v)}; }
     /// a · b + c for sums whose bits are not promised.
@@ -399,11 +408,16 @@ private:
     static INTQ_ALWAYS_INLINE int32x4_t widen8(std::uint32_t bytes) noexcept {
         return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(bytes)))));
     }
+    /// Both halves in one statement: g++ 12 copies the lower one before it adds the upper one.
     static INTQ_ALWAYS_INLINE int16x8_t narrow16(i32 a, i32 b) noexcept {
-        return vqmovn_high_s32(vqmovn_s32(a.v), b.v);
+        int16x8_t both;
+        asm("sqxtn %0.4h, %1.4s\n sqxtn2 %0.8h, %2.4s" : "=&w"(both) : "w"(a.v), "w"(b.v));
+        return both;
     }
     static INTQ_ALWAYS_INLINE int8x16_t narrow8(int16x8_t a, int16x8_t b) noexcept {
-        return vqmovn_high_s16(vqmovn_s16(a), b);
+        int8x16_t both;
+        asm("sqxtn %0.8b, %1.8h\n sqxtn2 %0.16b, %2.8h" : "=&w"(both) : "w"(a), "w"(b));
+        return both;
     }
     static INTQ_ALWAYS_INLINE std::uint32_t narrow8(i32 x) noexcept {
         return vget_lane_u32(vreinterpret_u32_s8(vqmovn_s16(narrow16(x, x))), 0);

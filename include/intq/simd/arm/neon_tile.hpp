@@ -28,6 +28,9 @@ namespace detail {
 #    define INTQ_DETAIL_BYTES_(i) \
         "ldr q7, [x8], #16\n sshll v6.8h, v7.8b, #0\n sshll2 v7.8h, v7.16b, #0\n" INTQ_DETAIL_PRODUCTS_OF_(i)
 #    define INTQ_DETAIL_EIGHT_(of) of(0) of(1) of(2) of(3) of(4) of(5) of(6) of(7)
+#    define INTQ_DETAIL_SMLAL_LOOP_(begin, x, apart, of)                                  \
+        INTQ_DETAIL_LANE_LOOP_(walk, begin, x, apart, acc, INTQ_DETAIL_EIGHT_(of), of(0), \
+                               INTQ_DETAIL_LANE_LOADS_("h", "2"))
 
 /// One product a lane and step, of int16.
 ///
@@ -76,16 +79,23 @@ template <class Weight> struct NeonWordDot {
         int16x4_t last;
     };
 
-    static INTQ_ALWAYS_INLINE void sum_taps(const LaneWalk& walk, int32x4_t (&acc)[6][4]) noexcept {
+    static INTQ_ALWAYS_INLINE void sum_taps(const TapWalk& walk, const ListedRows<6>& rows,
+                                            int32x4_t (&acc)[6][4]) noexcept {
         if constexpr (std::is_same_v<Weight, std::int16_t>)
-            INTQ_DETAIL_LANE_LOOP_(walk, acc, INTQ_DETAIL_EIGHT_(INTQ_DETAIL_WORDS_), INTQ_DETAIL_WORDS_(0),
-                                   INTQ_DETAIL_LANE_LOADS_("h", "2"));
+            INTQ_DETAIL_SMLAL_LOOP_(INTQ_DETAIL_LANE_LISTED_ROWS_, rows.at, 0, INTQ_DETAIL_WORDS_);
         else
-            INTQ_DETAIL_LANE_LOOP_(walk, acc, INTQ_DETAIL_EIGHT_(INTQ_DETAIL_BYTES_), INTQ_DETAIL_BYTES_(0),
-                                   INTQ_DETAIL_LANE_LOADS_("h", "2"));
+            INTQ_DETAIL_SMLAL_LOOP_(INTQ_DETAIL_LANE_LISTED_ROWS_, rows.at, 0, INTQ_DETAIL_BYTES_);
+    }
+    static INTQ_ALWAYS_INLINE void sum_taps(const TapWalk& walk, const SpacedRows& rows,
+                                            int32x4_t (&acc)[6][4]) noexcept {
+        if constexpr (std::is_same_v<Weight, std::int16_t>)
+            INTQ_DETAIL_SMLAL_LOOP_(INTQ_DETAIL_LANE_SPACED_ROWS_, rows.first, rows.apart, INTQ_DETAIL_WORDS_);
+        else
+            INTQ_DETAIL_SMLAL_LOOP_(INTQ_DETAIL_LANE_SPACED_ROWS_, rows.first, rows.apart, INTQ_DETAIL_BYTES_);
     }
 };
 
+#    undef INTQ_DETAIL_SMLAL_LOOP_
 #    undef INTQ_DETAIL_EIGHT_
 #    undef INTQ_DETAIL_BYTES_
 #    undef INTQ_DETAIL_WORDS_

@@ -24,8 +24,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         turn
 //     CodeQuad(…).store_rows(int8* (&to)[Rows], count, i32 (&code)[4])
 //         the same of two or four rows: to[r][i] for i < count, from the vectors r · 4 / Rows and following
-//     CodeQuad(…).store_row_pair(first, second, i32 (&code)[6])
-//         of twelve columns in the order of MatrixTile's pairs: those of the first row, and those of the second
+//     CodeQuad(…).store_paired_rows(int8* (&to)[4], i32 (&code)[12])
+//         of four rows of twelve columns in the order of MatrixTile's pairs, six vectors of two rows each
 //     CodeQuad(…).store_runs(to, a, b, c, d, count)
 //         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
 //     CodeQuad(…).store_pair(low, high, a, b, c, d, count)

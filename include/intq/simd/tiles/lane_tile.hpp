@@ -12,18 +12,23 @@
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
-/// The taps of a tile of rows and a panel, for a loop that is written in assembly: all numbers in bytes but counts.
+/// The taps of the rows of a tile and a panel, for a loop that is written in assembly: all numbers in bytes but counts.
 /// After a tap the rows and the weights stand behind it; the steps lead on from there.
 ///
 ///     sums[r] = first + sum over taps, and over whole registers and single groups of a tap, of x · w
-template <int Rows> struct TapWalk {
+struct TapWalk {
     const std::int32_t* first;  // one value a column
     const void* weights;
     std::int64_t taps, registers, groups;  // registers of activations, then groups, of each tap
     std::int64_t row_taps;                 // of a row of the window
     std::int64_t x_step, weight_step;      // from behind a tap to the next one of its row
     std::int64_t x_jump, weight_jump;      // from behind the last one of a row to the first one of the next
-    const void* rows[array_size(Rows)];
+};
+/// Where the first taps of its rows are: anywhere, or `apart` bytes from one to the next.
+template <int Rows> struct ListedRows { const void* at[array_size(Rows)]; };
+struct SpacedRows {
+    const void* first;
+    std::int64_t apart;
 };
 
 /// A Tile over one instruction.
@@ -33,7 +38,7 @@ template <int Rows> struct TapWalk {
 /// @tparam Dot  has activation, weight, lanes, depth, groups (of a register X of activations), vectors,
 ///              max_rows(vectors), load(address) and load_group(address) -> X, part_of_group(address, count) -> X, and
 ///              Panel<vectors> with load(address) and add<i>(acc, X); and the number of rows and the body of the loop
-///              over all taps of a whole panel, loop_rows and sum_taps(walk, acc)
+///              over all taps of a whole panel, loop_rows and sum_taps(walk, rows, acc)
 template <class Dot> struct LaneTile {
     using activation = typename Dot::activation;
     using weight = typename Dot::weight;
@@ -82,7 +87,12 @@ template <class Dot> struct LaneTile {
             });
         }
         /// All taps, in place of start() and steps.
-        INTQ_ALWAYS_INLINE void sum_taps(const TapWalk<Rows>& walk) noexcept { Dot::sum_taps(walk, acc); }
+        INTQ_ALWAYS_INLINE void sum_taps(const TapWalk& walk, const ListedRows<Rows>& rows) noexcept {
+            Dot::sum_taps(walk, rows, acc);
+        }
+        INTQ_ALWAYS_INLINE void sum_taps(const TapWalk& walk, const SpacedRows& rows) noexcept {
+            Dot::sum_taps(walk, rows, acc);
+        }
         INTQ_ALWAYS_INLINE typename L::i32 drain(int row, int vector) const noexcept { return {acc[row][vector]}; }
 
     private:
@@ -107,7 +117,7 @@ template <class Tile>
 requires requires { Tile::loop_rows; }
 struct TapLoopOf<Tile> {
     static constexpr int groups_together = Tile::groups_together;
-    using Walk = TapWalk<Tile::loop_rows>;
+    using Walk = TapWalk;
     template <int Rows, int Vectors> static constexpr bool exists = Tile::template Registers<Rows, Vectors>::has_loop;
 };
 

@@ -27,7 +27,7 @@ struct MatrixSums {
     const std::int8_t* x;
     const std::int8_t* w;
     std::int64_t groups;
-    const std::int32_t* bias;
+    const std::int32_t* bias;  // spread by spread_columns()
     std::int32_t* sums;
 };
 
@@ -35,10 +35,10 @@ struct MatrixSums {
 ///
 ///     template <int Pairs, int Vectors> static void add(const MatrixSums&);
 ///         the sums of the first 2·Pairs rows, Pairs <= 4, by a panel of 4·Vectors columns, Vectors <= 3
-///     static void add_in_pairs(const MatrixSums&);
-///         of a whole tile in the order sums[r / 2][c / 2][r mod 2][c mod 2]
-///     static void spread_columns(const int32_t* from, int32_t* to);
-///         to[c / 2][r][c mod 2] = from[c] for r < 2: what is multiplied with a pair of its rows
+///     static void add_in_pairs(const MatrixSums&, i32 (&sums)[24]);
+///         of a whole tile, in registers and not in memory: sums[6·(r / 2) + c / 2] has [r mod 2][c mod 2]
+///     template <int Vectors> static void spread_columns(const int32_t* from, int32_t* to);
+///         to[c / 2][r][c mod 2] = from[c] for r < 2: what is added to, or multiplied with, a pair of its rows
 ///     static void interleave(const int8_t* const* rows, index_t bytes, int8_t* to);
 ///         to[i / 8][r][i mod 8] = rows[r][i] for the eight rows and i < bytes, a multiple of 8
 template <class Backend> struct MatrixTile;
