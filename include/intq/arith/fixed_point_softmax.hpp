@@ -158,8 +158,12 @@ struct FixedPointSoftmax {
     std::int32_t factor = 0;
     int shift = 0;
 
+    /// No exponential and no product is negative, so that RDBPOT(e, n) = SRDHM(e, 2^(31-n)).
+    template <class L> static INTQ_ALWAYS_INLINE constexpr typename L::i32 term(typename L::i32 exponential) noexcept {
+        return L::sqrdmulh(exponential, L::set(std::int32_t{1} << 19));
+    }
     static constexpr std::int32_t term(std::uint32_t exponential) noexcept {
-        return detail::divide_by_power_of_two(static_cast<std::int32_t>(exponential), 12);
+        return term<scalar_lanes>(static_cast<std::int32_t>(exponential));
     }
     /// @param sum  of at most fixed_point_softmax_most_terms terms, one of them 2^19
     static constexpr FixedPointSoftmax of(std::int32_t sum) noexcept {
@@ -167,14 +171,31 @@ struct FixedPointSoftmax {
         const std::uint32_t above_one = (static_cast<std::uint32_t>(sum) << zeros) - (std::uint32_t{1} << 31);
         return {detail::reciprocal_of_one_plus(static_cast<std::int32_t>(above_one)), 43 - zeros};
     }
+    /// The steps from 0 of many exponentials, and their codes.
+    ///
     /// @tparam Code  int8, of scale 1/256 and zero point -128, or int16, of 1/65536 and -32768
+    template <class L, class Code> class Codes {
+    public:
+        using I32 = typename L::i32;
+        static constexpr int bits = static_cast<int>(8 * sizeof(Code));
+        static constexpr std::int32_t lowest = -(std::int32_t{1} << (bits - 1)), highest = -lowest - 1;
+
+        explicit INTQ_ALWAYS_INLINE constexpr Codes(const FixedPointSoftmax& softmax) noexcept
+            : factor_(L::set(softmax.factor)),
+              of_step_(L::set(softmax.shift - bits > 31 ? 0 : std::int32_t{1} << (31 + bits - softmax.shift))) {}
+
+        INTQ_ALWAYS_INLINE constexpr I32 steps(I32 exponential) const noexcept {
+            return L::sqrdmulh(L::sqrdmulh(factor_, exponential), of_step_);
+        }
+        INTQ_ALWAYS_INLINE constexpr I32 code(I32 exponential) const noexcept {
+            return (L::min)(L::add(steps(exponential), L::set(lowest)), L::set(highest));
+        }
+
+    private:
+        I32 factor_, of_step_;
+    };
     template <class Code> constexpr Code code(std::uint32_t exponential) const noexcept {
-        constexpr int bits = static_cast<int>(8 * sizeof(Code));
-        constexpr std::int32_t lowest = -(std::int32_t{1} << (bits - 1)), highest = -lowest - 1;
-        const int right = shift - bits;
-        const std::int32_t product = detail::high_product(factor, static_cast<std::int32_t>(exponential));
-        const std::int32_t steps = right > 31 ? 0 : detail::divide_by_power_of_two(product, right);
-        return static_cast<Code>(steps + lowest > highest ? highest : steps + lowest);
+        return static_cast<Code>(Codes<scalar_lanes, Code>(*this).code(static_cast<std::int32_t>(exponential)));
     }
 };
 

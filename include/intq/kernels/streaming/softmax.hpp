@@ -74,10 +74,7 @@ template <class L> std::int32_t largest_of_row(const std::int8_t* x, index_t cou
 
 inline constexpr index_t most_kept_exponentials = 256;
 
-/// y = the probabilities of a row, as arith::FixedPointSoftmax computes them. No exponential and no product is
-/// negative:
-///
-///     RDBPOT(e, n) = SRDHM(e, 2^(31-n))
+/// y = the probabilities of a row, by arith::FixedPointSoftmax
 ///
 /// @tparam Keeps  whether exponentials are kept between the two passes, 1 KiB on the stack, and not read again.
 ///                @pre count <= most_kept_exponentials
@@ -86,19 +83,17 @@ void softmax_in_lanes(const arith::SoftmaxTables& tables, const std::int8_t* x, 
     using arith::FixedPointSoftmax;
     using I32 = typename L::i32;
     constexpr index_t width = L::width();
-    constexpr int bits = static_cast<int>(8 * sizeof(Code));
-    constexpr std::int32_t lowest = -(std::int32_t{1} << (bits - 1)), highest = -lowest - 1;
+    using Codes = FixedPointSoftmax::Codes<L, Code>;
     const std::int32_t largest = largest_of_row<L>(x, count);
     const auto* const exponentials = reinterpret_cast<const std::int32_t*>(tables.term);
     alignas(buffer_alignment) std::int32_t kept[array_size(Keeps ? most_kept_exponentials : 1)];
 
     I32 sums = L::set(std::int32_t{0});
-    const I32 of_term = L::set(std::int32_t{1} << 19);
     std::int32_t sum = 0;
     const auto add = [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
         const I32 e = L::gather_below(exponentials, largest, x + k);
         if constexpr (Keeps) L::store(kept + k, e);
-        sums = L::add(sums, L::sqrdmulh(e, of_term));
+        sums = L::add(sums, FixedPointSoftmax::term<L>(e));
     };
     by_four_vectors<L>(
         count,
@@ -111,21 +106,17 @@ void softmax_in_lanes(const arith::SoftmaxTables& tables, const std::int8_t* x, 
     for (const std::int32_t lane : lanes) sum += lane;
 
     const FixedPointSoftmax reciprocal = FixedPointSoftmax::of(sum);
-    const int right = reciprocal.shift - bits;
-    const I32 factor = L::set(reciprocal.factor);
-    const I32 of_code = L::set(right > 31 ? 0 : std::int32_t{1} << (31 - right));
-    const auto steps = [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
-        const I32 e = Keeps ? L::load(kept + k) : L::gather_below(exponentials, largest, x + k);
-        return L::sqrdmulh(L::sqrdmulh(factor, e), of_code);
+    const Codes codes(reciprocal);
+    const auto exponential = [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
+        return Keeps ? L::load(kept + k) : L::gather_below(exponentials, largest, x + k);
     };
-    const auto store = [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
-        L::store(y + k, (L::min)(L::add(steps(k), L::set(lowest)), L::set(highest)));
-    };
+    const auto store = [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA { L::store(y + k, codes.code(exponential(k))); };
     by_four_vectors<L>(
         count,
         [&](index_t k) INTQ_ALWAYS_INLINE_LAMBDA {
             if constexpr (std::is_same_v<Code, std::int8_t> && requires { typename L::CodeQuad; }) {
-                const typename L::CodeQuad quad(lowest, lowest, highest);
+                const auto steps = [&](index_t at) INTQ_ALWAYS_INLINE_LAMBDA { return codes.steps(exponential(at)); };
+                const typename L::CodeQuad quad(Codes::lowest, Codes::lowest, Codes::highest);
                 quad.store(y + k, 4 * width, steps(k), steps(k + width), steps(k + 2 * width), steps(k + 3 * width));
             } else {
                 simd::unroll<4>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { store(k + v * width); });
