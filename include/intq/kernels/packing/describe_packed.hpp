@@ -86,12 +86,17 @@ constexpr index_t depthwise_channels(const simd::DepthwisePacking& packing, inde
 }
 
 /// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
-/// The staged copy is then laid out for that; int16 input, which is read as it is elsewhere, is copied for it.
+/// The staged copy is then laid out for that; int16 input, which is read as it is elsewhere, is copied for it. Where as
+/// many groups are left, the copy pays too if each tap of the input itself ends in a part of a group: a tile reads
+/// parts byte by byte, and whole groups of a copy beyond its last channel.
 constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
     if (packed.groups > 1 || packed.has_whole_windows()) return false;
     const index_t width = packed.window.kernel.width, depth = packed.packing.depth;
-    return width > 1 && packed.window.dilation.width == 1 &&
-           round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
+    if (width == 1 || packed.window.dilation.width != 1) return false;
+    const index_t merged = round_up(width * packed.in_channels, depth);
+    const index_t apart = width * round_up(packed.in_channels, depth);
+    const bool has_parts = packed.packing.staging == simd::Staging::as_is && packed.in_channels % depth != 0;
+    return merged < apart || (merged == apart && has_parts);
 }
 
 /// The parts of a packed layer that do not depend on its packing.
