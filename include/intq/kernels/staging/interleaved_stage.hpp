@@ -112,6 +112,7 @@ private:
     void write_gathered(const Place* places, std::int8_t* to) const noexcept {
         const index_t size = packed_.column_size();
         std::int8_t* const line = to + rows * size;
+        std::memset(line + size - simd::matrix_depth, 0, simd::matrix_depth);  // behind the last tap
         for (int r = 0; r < rows; ++r) {
             gather(places[r], line);
             for (index_t d = 0; d < size; d += simd::matrix_depth)
@@ -120,30 +121,32 @@ private:
     }
     void gather(const Place& place, std::int8_t* to) const noexcept {
         const Window2d& window = packed_.window;
-        const std::int8_t* const end = to + packed_.column_size();
-        const bool is_run = packed_.groups == 1 && window.dilation.width == 1 && place.left >= 0 &&
-                            place.left + window.kernel.width <= in_.width;
-        const auto put = [&](const std::int8_t* from, index_t bytes) {
-            std::memcpy(to, from, static_cast<std::size_t>(bytes));
-            to += bytes;
-        };
-        for (index_t ky = 0; ky < window.kernel.height; ++ky) {
-            const index_t y = ky * window.dilation.height;
-            if (is_run && is_inside(place.top + y, place.left)) {
-                put(tap(place, y, 0), window.kernel.width * inputs_);
-                continue;
-            }
-            for (index_t kx = 0; kx < window.kernel.width; ++kx) {
-                const index_t x = kx * window.dilation.width;
-                if (is_inside(place.top + y, place.left + x)) {
-                    put(tap(place, y, x), inputs_);
-                } else {
-                    std::memset(to, packed_.input_zero_point, static_cast<std::size_t>(inputs_));
-                    to += inputs_;
-                }
-            }
+        const index_t height = window.kernel.height, run = window.kernel.width * inputs_;
+        const index_t last = place.top + (height - 1) * window.dilation.height;
+        if (packed_.groups == 1 && window.dilation.width == 1 && is_inside(place.top, place.left) &&
+            place.left + window.kernel.width <= in_.width && last < in_.height) {
+            const index_t line = window.dilation.height * in_.width * stride_;
+            const std::int8_t* from = tap(place, 0, 0);
+            for (index_t ky = 0; ky < height; ++ky, from += line, to += run) copy(from, run, to);
+            return;
         }
-        std::memset(to, 0, static_cast<std::size_t>(end - to));
+        for (index_t ky = 0; ky < height; ++ky)
+            for (index_t kx = 0; kx < window.kernel.width; ++kx, to += inputs_) {
+                const index_t y = ky * window.dilation.height, x = kx * window.dilation.width;
+                if (is_inside(place.top + y, place.left + x))
+                    copy(tap(place, y, x), inputs_, to);
+                else
+                    std::memset(to, packed_.input_zero_point, static_cast<std::size_t>(inputs_));
+            }
+    }
+    /// A run of few bytes, for which a call takes longer than the copy: the last eight may overlap those before them.
+    static INTQ_ALWAYS_INLINE void copy(const std::int8_t* from, index_t bytes, std::int8_t* to) noexcept {
+        if (bytes < 8) {
+            for (index_t i = 0; i < bytes; ++i) to[i] = from[i];
+            return;
+        }
+        for (index_t i = 0; i + 8 < bytes; i += 8) std::memcpy(to + i, from + i, 8);
+        std::memcpy(to + bytes - 8, from + bytes - 8, 8);
     }
 
     static constexpr index_t padding_bytes = 64;
