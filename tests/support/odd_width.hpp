@@ -78,6 +78,19 @@ template <int Width> struct OddLanes {
     static i32 gather_below(const std::int32_t* table, std::int32_t from, const std::int8_t* index) noexcept {
         return each<i32>([&](std::size_t i) { return table[from - index[i]]; });
     }
+    class EntrySums {
+    public:
+        void add(const std::uint64_t* entries, const std::int8_t* index, std::int16_t* high) noexcept {
+            for (int i = 0; i < 8; ++i) {
+                total_ += entries[index[i]];
+                high[i] = static_cast<std::int16_t>(entries[index[i]] >> 48);
+            }
+        }
+        std::uint64_t total() const noexcept { return total_; }
+
+    private:
+        std::uint64_t total_ = 0;
+    };
     static std::int32_t largest_packed(const packed<std::int8_t>& x) noexcept {
         return *std::max_element(std::begin(x.code), std::end(x.code));
     }

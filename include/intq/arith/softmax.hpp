@@ -27,27 +27,6 @@ struct SoftmaxTables {
     std::uint32_t term[256] = {};
 };
 
-/// 1 / sum as a factor of 16 bits and a shift.
-///
-///     n = bitlen(sum),  S16 = sum >> (n - 16),  factor = fl((2^30 + fl(S16/2)) / S16),  shift = n - 17
-struct SoftmaxReciprocal {
-    std::int32_t factor = 0;  // 16384 .. 32768
-    int shift = 0;            // 15 .. 30
-
-    /// @param sum  of at most softmax_most_terms terms, one of them 2^31
-    static INTQ_ALWAYS_INLINE constexpr SoftmaxReciprocal of(std::uint64_t sum) noexcept {
-        const int bits = 64 - std::countl_zero(sum);
-        const auto high = static_cast<std::int32_t>(sum >> (bits - 16));
-        return {((std::int32_t{1} << 30) + high / 2) / high, bits - 17};
-    }
-
-    /// clamp(SH_R(probability·factor, shift), 0, 32767), with scale 2^-15
-    INTQ_ALWAYS_INLINE constexpr std::int16_t code(std::int16_t probability) const INTQ_NOEXCEPT {
-        const std::int32_t p = shift_half_up(std::int32_t{probability} * factor, shift);
-        return static_cast<std::int16_t>(p < 0 ? 0 : p > 32767 ? 32767 : p);
-    }
-};
-
 /// Entries of the tables of int16 codes: exponentials of the high byte of a distance, and of its low byte.
 inline constexpr index_t int16_softmax_entries = 512;
 
@@ -98,6 +77,45 @@ constexpr Status check_softmax_input(const CodesOf& in, DType dtype) noexcept {
 }
 
 }  // namespace detail
+
+/// 1 / sum as a factor of 16 bits and a shift.
+///
+///     n = bitlen(sum),  S16 = sum >> (n - 16),  factor = fl((2^30 + fl(S16/2)) / S16),  shift = n - 17
+struct SoftmaxReciprocal {
+    std::int32_t factor = 0;  // 16384 .. 32768
+    int shift = 0;            // 15 .. 30
+
+    /// @param sum  of at most softmax_most_terms terms, one of them 2^31
+    static INTQ_ALWAYS_INLINE constexpr SoftmaxReciprocal of(std::uint64_t sum) noexcept {
+        const int bits = 64 - std::countl_zero(sum);
+        const auto high = static_cast<std::int32_t>(sum >> (bits - 16));
+        return {((std::int32_t{1} << 30) + high / 2) / high, bits - 17};
+    }
+
+    /// The codes of many probabilities, with scale 2^-15.
+    ///
+    ///     SH_R(probability·factor, shift) = SRDHM(probability, F),  F = factor·2^(31-shift)
+    ///
+    /// F is at most 2^31, for which 2^31 - 1 gives the same. So a code is 0 … probability, which is at most 32767.
+    template <class L> class Codes {
+    public:
+        explicit INTQ_ALWAYS_INLINE constexpr Codes(const SoftmaxReciprocal& reciprocal) noexcept
+            : factor_(L::set(high_factor(reciprocal))) {}
+        INTQ_ALWAYS_INLINE constexpr typename L::i32 code(typename L::i32 probability) const noexcept {
+            return L::sqrdmulh(probability, factor_);
+        }
+
+    private:
+        static constexpr std::int32_t high_factor(const SoftmaxReciprocal& reciprocal) noexcept {
+            const std::int64_t factor = std::int64_t{reciprocal.factor} << (31 - reciprocal.shift);
+            return static_cast<std::int32_t>(factor < INT32_MAX ? factor : INT32_MAX);
+        }
+        typename L::i32 factor_;
+    };
+    constexpr std::int16_t code(std::int16_t probability) const noexcept {
+        return static_cast<std::int16_t>(Codes<scalar_lanes>(*this).code(probability));
+    }
+};
 
 /// @return the errors of check_scale(); dtype_mismatch of input for another type than int8; value_out_of_range of
 ///         zero_point: no code of the type

@@ -95,6 +95,17 @@ TEST_CASE("softmax is the oracle's, near real arithmetic, for all scales, length
     CHECK(worst > 0.5);
 }
 
+TEST_CASE("softmax of many rows of each short length is the oracle's") {
+    std::mt19937 random(2);
+    double worst = 0;
+    for (index_t count = 1; count <= 40; ++count) {
+        std::vector<std::int8_t> x(static_cast<std::size_t>(1100 / count * count + count));
+        for (auto& code : x) code = static_cast<std::int8_t>(random());
+        INFO("count " << count);
+        CHECK(count_wrong(x, 0.05f, count, 1, worst) == 0);
+    }
+}
+
 TEST_CASE("softmax of as many terms as there may be, of one term, and of equal ones") {
     double worst = 0;
     CHECK(count_wrong(std::vector<std::int8_t>(65535, 5), 0.1f, 65535, 1, worst) == 0);

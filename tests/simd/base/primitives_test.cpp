@@ -383,6 +383,30 @@ template <class L> void byte_sums_conform() {
     }
 }
 
+/// A table whose first and last entries end at pages without access, read at all places.
+template <class L> void entry_sums_conform() {
+    std::mt19937_64 random(seed);
+    GuardedBuffer table(256 * sizeof(std::uint64_t));
+    for (int i = 0; i < 256; ++i) table.as<std::uint64_t>()[i] = random();
+    const std::uint64_t* const middle = table.as<const std::uint64_t>() + 128;
+    typename L::EntrySums sums;
+    std::uint64_t expected = 0;
+    std::size_t wrong = 0;
+    for (int first = -128; first < 128; ++first) {
+        GuardedBuffer index(8), high(8 * sizeof(std::int16_t));
+        for (int i = 0; i < 8; ++i) index.as<std::int8_t>()[i] = static_cast<std::int8_t>(first + 3 * i);
+        sums.add(middle, index.as<const std::int8_t>(), high.as<std::int16_t>());
+        for (int i = 0; i < 8; ++i) {
+            const std::uint64_t entry = middle[index.as<const std::int8_t>()[i]];
+            expected += entry;
+            wrong += high.as<const std::int16_t>()[i] != static_cast<std::int16_t>(entry >> 48);
+        }
+        wrong += !high.is_intact();
+    }
+    CHECK(wrong == 0);
+    CHECK(sums.total() == expected);
+}
+
 template <class L> void add_to_conforms() {
     const auto width = static_cast<std::size_t>(L::width());
     auto values = specials<float>(), more = random_values<float>(1024, 9);
@@ -691,6 +715,7 @@ template <class Backend> void backend_conforms() {
         packed_conforms<L, std::int16_t>();
         look_up_conforms<L>();
         gather_conforms<L>();
+        if constexpr (requires { typename L::EntrySums; }) entry_sums_conform<L>();
     }
     SECTION("int32") { int32_conforms<L>(); }
     SECTION("int64") { int64_conforms<L>(); }

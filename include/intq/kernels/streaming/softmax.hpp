@@ -127,17 +127,88 @@ void softmax_in_lanes(const arith::SoftmaxTables& tables, const std::int8_t* x, 
             INTQ_ALWAYS_INLINE_LAMBDA { y[k] = reciprocal.template code<Code>(tables.term[largest - x[k]]); });
 }
 
+// --- the softmax by two tables in lanes ----------------------------------------------------------------------------
+
+/// Lanes that read entries of 64 bits at the places that bytes say, and add them.
+template <class L> inline constexpr bool adds_entries = requires { typename L::EntrySums; };
+
+/// Fewer codes than this do not pay for the table of entries.
+inline constexpr index_t least_codes_by_entries = 1024;
+
+/// Both tables by code: a term in the lower 48 bits, and a probability above them. So a sum of entries has the sum of
+/// terms in its lower 48 bits.
+class SoftmaxEntries {
+public:
+    explicit SoftmaxEntries(const arith::SoftmaxTables& tables) noexcept {
+        for (int d = 0; d < 256; ++d)
+            entry_[255 - d] = tables.term[d] | static_cast<std::uint64_t>(tables.probability[d]) << 48;
+    }
+    /// @return where the entry of code 0 would be: that of each code up to the largest of a row is there
+    const std::uint64_t* of_row(std::int32_t largest) const noexcept { return entry_ + (255 - largest); }
+
+    static constexpr std::uint64_t term(std::uint64_t entry) noexcept { return entry << 16 >> 16; }
+    static constexpr std::int16_t probability(std::uint64_t entry) noexcept {
+        return static_cast<std::int16_t>(entry >> 48);
+    }
+
+private:
+    std::uint64_t entry_[256];
+};
+
+/// y = the probabilities of a row, by arith::SoftmaxReciprocal. Between the two passes y holds those of the table.
+template <class L>
+void softmax_by_entries(const SoftmaxEntries& entries, const std::int8_t* x, std::int16_t* y, index_t count) noexcept {
+    constexpr index_t width = L::width(), together = 8;
+    const std::uint64_t* const entry = entries.of_row(largest_of_row<L>(x, count));
+    typename L::EntrySums sums;
+    index_t k = 0;
+    for (; k + 2 * together <= count; k += 2 * together) {
+        sums.add(entry, x + k, y + k);
+        sums.add(entry, x + k + together, y + k + together);
+    }
+    if (k + together <= count) {
+        sums.add(entry, x + k, y + k);
+        k += together;
+    }
+    std::uint64_t sum = sums.total();
+    for (; k < count; ++k) {
+        sum += entry[x[k]];
+        y[k] = SoftmaxEntries::probability(entry[x[k]]);
+    }
+    const auto reciprocal = arith::SoftmaxReciprocal::of(SoftmaxEntries::term(sum));
+    const arith::SoftmaxReciprocal::Codes<L> codes(reciprocal);
+    const auto store = [&](index_t at) INTQ_ALWAYS_INLINE_LAMBDA { L::store(y + at, codes.code(L::load(y + at))); };
+    by_four_vectors<L>(
+        count,
+        [&](index_t at) INTQ_ALWAYS_INLINE_LAMBDA {
+            simd::unroll<4>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { store(at + v * width); });
+        },
+        store, [&](index_t at) INTQ_ALWAYS_INLINE_LAMBDA { y[at] = reciprocal.code(y[at]); });
+}
+
 }  // namespace detail
 
 /// y = the probabilities of the rows, by the formula of arith/softmax.hpp
 ///
+/// @tparam Backend  in whose lanes rows of elements that follow each other are computed, if they add entries
 /// @pre 1 <= count <= arith::softmax_most_terms; are_softmax_tables(*tables); y must not overlap x
 ///
 /// Result   exact
-/// Memory   no scratch
-/// Cost     O(n): two passes of table reads over each row
-inline void softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
+/// Memory   no scratch; in lanes 2 KiB on the stack
+/// Cost     O(n): two passes of table reads over each row, in lanes one
+template <class Backend> void softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
     const arith::SoftmaxTables& tables = *call.tables;
+    using L = simd::lanes<Backend>;
+    if constexpr (detail::adds_entries<L>)
+        if (call.inner == 1 && call.rows * call.count >= detail::least_codes_by_entries) {
+            const detail::SoftmaxEntries entries(tables);
+            const auto* const x = static_cast<const std::int8_t*>(call.x);
+            auto* const y = static_cast<std::int16_t*>(call.y);
+            const index_t count = call.count;
+            return (*call.executor)(call.rows, [&entries, x, y, count](index_t row) {
+                detail::softmax_by_entries<L>(entries, x + row * count, y + row * count, count);
+            });
+        }
     detail::for_each_softmax<std::int8_t, std::int16_t>(
         call, [&](const std::int8_t* x, std::int16_t* y, index_t stride) {
             const std::int32_t largest = detail::largest_of(x, call.count, stride);
@@ -283,7 +354,7 @@ namespace detail {
 template <class TargetType, class Backend = simd::scalar> constexpr auto softmax_rows_of() noexcept {
     using arith::SoftmaxRule;
     if constexpr (TargetType::policy.softmax == SoftmaxRule::requantized) {
-        constexpr SoftmaxRow narrow{SoftmaxRule::requantized, DType::int8, DType::int16, true, &softmax_codes};
+        constexpr SoftmaxRow narrow{SoftmaxRule::requantized, DType::int8, DType::int16, true, &softmax_codes<Backend>};
         constexpr arith::OperatorUse of_int16{.op = OpKind::softmax, .input = DType::int16, .output = DType::int16};
         if constexpr (arith::check_constraints(TargetType::policy.constraints, of_int16).ok()) {
             using Policy = arith::RequantizePolicy<TargetType, std::int32_t>;

@@ -303,6 +303,26 @@ struct neon_lanes {
         found = vld1q_lane_s32(at(2), found, 2);
         return {vld1q_lane_s32(at(3), found, 3)};
     }
+    /// A load that scales its place fills the lower half, and one from an address the upper half.
+    class EntrySums {
+    public:
+        INTQ_ALWAYS_INLINE void add(const std::uint64_t* entries, const std::int8_t* index,
+                                    std::int16_t* high) noexcept {
+            const auto pair = [&](int i) INTQ_ALWAYS_INLINE_LAMBDA {
+                const uint64x1_t low = vld1_u64(entries + index[i]);
+                const uint64x2_t both = vld1q_lane_u64(entries + index[i + 1], vcombine_u64(low, vdup_n_u64(0)), 1);
+                sums_ = vaddq_u64(sums_, both);
+                return vreinterpretq_u16_u64(both);
+            };
+            const uint16x8_t first = pair(0), second = pair(2), third = pair(4), last = pair(6);
+            const uint16x8_t quarters = vuzp2q_u16(vuzp2q_u16(first, second), vuzp2q_u16(third, last));
+            vst1q_s16(high, vreinterpretq_s16_u16(quarters));
+        }
+        INTQ_ALWAYS_INLINE std::uint64_t total() const noexcept { return vaddvq_u64(sums_); }
+
+    private:
+        uint64x2_t sums_ = vdupq_n_u64(0);
+    };
     static INTQ_ALWAYS_INLINE std::int32_t largest_packed(bytes codes) noexcept {
         return vmaxvq_s8(vreinterpretq_s8_u8(codes.v));
     }

@@ -46,6 +46,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         a, in a register: used more than once, it is not read from memory more than once
 //     gather_below(const int32* table, int32 from, const int8* index) -> i32,  largest_packed(packed<int8>) -> int32
 //         table[from - index[i]], and the largest of the codes
+//     EntrySums().add(const uint64* entries, const int8* index, int16* high),  EntrySums().total() -> uint64
+//         high[i] = entries[index[i]] >> 48 for i < 8, and the sum of all entries that were read
 //     widen_bytes(const int8_t* from, int16_t* to, size)
 //         to[i] = from[i] for i < size
 //     NearestMode;  round_in_mode(f32 a) -> i32
