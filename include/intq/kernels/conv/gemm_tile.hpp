@@ -143,14 +143,14 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         INTQ_ALWAYS_INLINE bool is_padded() const noexcept { return padding != nullptr && source.has_padding(); }
     };
 
-    /// Rows of the next tile, of `left` rows that are padded alike: at most as many as fit; the last tiles have one
-    /// size.
-    ///
+    /// Rows of the next tile, of `left` rows that are padded alike: at most as many as fit. The last tiles have one size
+    /// unless the largest is the best for any of them.
     /// @param takes_most  whether a tile may have the most rows that fit
     static index_t tile_rows(index_t panel_vectors, index_t left, bool takes_most) noexcept {
         const auto width = static_cast<int>(panel_vectors);
         const index_t most = Tile::max_rows(width), few = small_rows(width);
-        if (takes_most && (left >= 2 * most || (left >= most && most > few))) return most;
+        const bool is_best = most > few || (width == vectors && TapLoop::groups_together > 1);  // it has a loop
+        if (takes_most && (left >= 2 * most || (left >= most && is_best))) return most;
         const index_t limit = takes_most ? (most < few ? most : few) : rows_below_most(width);
         return quotient_up(left, quotient_up(left, limit));
     }
