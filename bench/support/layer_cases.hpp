@@ -93,6 +93,13 @@ template <class Of, class Visit> void visit_loops(Visit&& visit) {
     visit("softmax", size, [&] {
         softmax.run({&tables, {}, x.data(), out.data(), size / channels, channels, 1, &serial});
     });
+    const auto both_tables = require(arith::make_softmax_tables(of_x));
+    const kernels::SoftmaxRow& by_tables = kernels::INTQ_ABI::detail::softmax_rows<Target, Of>[0];
+    std::vector<std::int16_t> probabilities(static_cast<std::size_t>(size));
+    for (const index_t row : {channels, index_t{1024}})
+        visit(row == channels ? "softmax_fp32_64" : "softmax_fp32_1024", size, [&] {
+            by_tables.run({&both_tables, {}, x.data(), probabilities.data(), size / row, row, 1, &serial});
+        });
     const Window2d window{{2, 2}, {2, 2}, {}, {1, 1}};
     const auto average =
         require(arith::make_average(Target::policy, of_x, of_x, {}, 4, PoolDivisor::kernel_cells, false));
