@@ -4,9 +4,9 @@
 #
 #   cmake -D PROGRAM=<program> -D EXPECTED=<program of this machine, or text files joined by |> -D MACHINE=<name>
 #         -D COMPILER=<words> -D EMULATOR_NAME=<name> -D ROW=<file> [-D EXPECTED_BACKEND=<name>] [-D SAYS=<regex>]
-#         -P check_machine.cmake -- [<emulator> <word>...]
+#         [-D SECONDS=<number>] -P check_machine.cmake -- [<emulator> <word>...]
 #
-# SAYS is what its messages must hold, besides the output.
+# SAYS is what its messages must hold, besides the output. SECONDS is when a program that hangs is ended.
 # The row of the table that ./dev conformance prints goes to ROW: machine, compiler, emulator, and each line's checksum.
 
 cmake_minimum_required(VERSION 3.25)
@@ -23,8 +23,11 @@ if(EXPECTED MATCHES "\\.txt$")
 else()
     execute_process(COMMAND "${CMAKE_COMMAND}" -E env "INTQ_BACKEND=${EXPECTED_BACKEND}" "${EXPECTED}" OUTPUT_VARIABLE expected COMMAND_ERROR_IS_FATAL ANY)
 endif()
+if(NOT SECONDS)
+    set(SECONDS 240)
+endif()
 execute_process(COMMAND ${command} "${PROGRAM}" RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE errors
-                TIMEOUT 240)
+                TIMEOUT ${SECONDS})
 # A board's console ends its lines as terminals do.
 string(REPLACE "\r\n" "\n" printed "${printed}")
 message("${printed}${errors}")
