@@ -4,13 +4,14 @@
 #
 #   intq_read_backend_rows(<include> <result>)  the backends that have a level of their own, best first, scalar last;
 #                                               <include> is the folder of intq's headers
-#   intq_read_backends(<include> <result>)      those of this architecture
+#   intq_read_backends(<include> <result>)      those of this architecture whose flags the compiler knows
 #   intq_backend_field(<tag> <field> <result>)  a field of a row that was read: architecture, word, flags
 #   intq_backend_flags(<tag> <result>)          the flags, and what this compiler needs besides
 #   intq_runnable_backends(<include> <result>)  those of them that this CPU executes, best first; asked once
 #   intq_compiled_backends(<include> <result>)  those that the compiled form holds: INTQ_COMPILED_BACKENDS, read
 
 include_guard(GLOBAL)
+include(CheckCXXSourceCompiles)
 
 # Every row that has a level, of all architectures. Works in scripts, too.
 function(intq_read_backend_rows include result)
@@ -54,6 +55,21 @@ function(intq_backend_field tag field result)
     set(${result} "${value}" PARENT_SCOPE)
 endfunction()
 
+# Of RISC-V: g++ 12 has no vectors. Asked once.
+function(intq_compiler_knows tag result)
+    intq_backend_field(${tag} architecture architecture)
+    if(architecture STREQUAL "riscv")
+        intq_backend_field(${tag} flags flags)
+        list(JOIN flags " " CMAKE_REQUIRED_FLAGS)
+        set(CMAKE_REQUIRED_QUIET ON)
+        check_cxx_source_compiles("#include <riscv_vector.h>\nint main() { return __riscv_v_fixed_vlen == 0; }"
+                                  INTQ_COMPILER_KNOWS_${tag})
+        set(${result} "${INTQ_COMPILER_KNOWS_${tag}}" PARENT_SCOPE)
+    else()
+        set(${result} TRUE PARENT_SCOPE)
+    endif()
+endfunction()
+
 function(intq_read_backends include result)
     set(architecture other)
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64|i.86")
@@ -72,7 +88,10 @@ function(intq_read_backends include result)
     foreach(tag IN LISTS names)
         intq_backend_field(${tag} architecture of)
         if(of STREQUAL "any" OR of STREQUAL architecture)
-            list(APPEND own ${tag})
+            intq_compiler_knows(${tag} knows)
+            if(knows)
+                list(APPEND own ${tag})
+            endif()
         endif()
     endforeach()
     set(${result} "${own}" PARENT_SCOPE)

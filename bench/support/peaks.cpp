@@ -152,9 +152,52 @@ constexpr PeakLoop loops[] = {
     {"fmla", "asimd", 4, 1, 1, 28, run_fmla},
 };
 
+#elif defined(__riscv)
+
+// Registers 0 to 3 hold the weights, the others the sums of sixteen lanes: seven of four registers, fourteen of two, or
+// 28. The compiler may know no vectors, and nothing of them is kept across a call.
+// clang-format off
+#    define SUMS_OF_4(X) X("4") X("8") X("12") X("16") X("20") X("24") X("28")
+#    define SUMS_OF_2(X) \
+        SUMS_OF_4(X) X("6") X("10") X("14") X("18") X("22") X("26") X("30")
+#    define SUMS_OF_1(X) \
+        SUMS_OF_2(X) X("5") X("7") X("9") X("11") X("13") X("15") X("17") X("19") X("21") X("23") X("25") X("27") \
+        X("29") X("31")
+// clang-format on
+#    define CLEAR_SUM(i) "vmv.v.i v" i ", 0\n"
+#    define PEAK_LOOP(name, registers, type, sums, body)                                                          \
+        void name(std::uint64_t turns) {                                                                          \
+            asm volatile(".option push\n.option arch, +v\nvsetivli zero, 16, e32, m" #registers                   \
+                         ", ta, ma\nvmv.v.i v0, 0\n" sums(                                                        \
+                             CLEAR_SUM) "fmv.w.x ft0, zero\nvsetivli zero, 16, " type                             \
+                                        ", ta, ma\n1:\n" sums(body) "addi %0, %0, -1\nbnez %0, 1b\n.option pop\n" \
+                         : "+r"(turns)                                                                            \
+                         :                                                                                        \
+                         : "ft0");                                                                                \
+        }
+
+#    define VWMACC(i) "vwmacc.vx v" i ", zero, v0\n"
+#    define VFMACC(i) "vfmacc.vf v" i ", ft0, v0\n"
+
+PEAK_LOOP(run_vwmacc_of_4, 4, "e16, m2", SUMS_OF_4, VWMACC)
+PEAK_LOOP(run_vwmacc_of_2, 2, "e16, m1", SUMS_OF_2, VWMACC)
+PEAK_LOOP(run_vwmacc_of_1, 1, "e16, mf2", SUMS_OF_1, VWMACC)
+PEAK_LOOP(run_vfmacc_of_4, 4, "e32, m4", SUMS_OF_4, VFMACC)
+PEAK_LOOP(run_vfmacc_of_2, 2, "e32, m2", SUMS_OF_2, VFMACC)
+PEAK_LOOP(run_vfmacc_of_1, 1, "e32, m1", SUMS_OF_1, VFMACC)
+
+constexpr PeakLoop loops[] = {
+    {"vwmacc m4", "v vlen128", 16, 1, 1, 7, run_vwmacc_of_4},
+    {"vwmacc m2", "v vlen256", 16, 1, 1, 14, run_vwmacc_of_2},
+    {"vwmacc m1", "v vlen512", 16, 1, 1, 28, run_vwmacc_of_1},
+    {"vfmacc m4", "v vlen128", 16, 1, 1, 7, run_vfmacc_of_4},
+    {"vfmacc m2", "v vlen256", 16, 1, 1, 14, run_vfmacc_of_2},
+    {"vfmacc m1", "v vlen512", 16, 1, 1, 28, run_vfmacc_of_1},
+};
+
 #endif
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv)
 
 static_assert(std::all_of(std::begin(loops), std::end(loops),
                           [](const PeakLoop& loop) { return intq::simd::detail::features_are_known(loop.features); }),
@@ -207,7 +250,7 @@ std::uint64_t turns_of_sample(const PeakLoop& loop) {
 }  // namespace
 
 std::span<const PeakLoop> peak_loops() {
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv)
     return loops;
 #else
     return {};

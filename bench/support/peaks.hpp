@@ -16,11 +16,11 @@
 namespace intq_bench {
 
 /// A loop of one instruction (or of the few that stand for one dot product) on registers alone, with as many
-/// independent sums as the encoding has registers for: 28 in EVEX and on AArch64, 12 in VEX and SSE.
+/// independent sums as the encoding has registers for: 28 in EVEX, on AArch64 and on RISC-V, 12 in VEX and SSE.
 struct PeakLoop {
     const char* name;
     const char* features;  // what the CPU must have, as simd/base/cpu.hpp names it
-    int lanes;             // sums of one register
+    int lanes;             // sums of one register; on RISC-V of the registers that 16 fill
     int depth;             // products that one dot adds to each
     int instructions;      // of one dot
     int sums;              // dots of one turn
@@ -30,8 +30,8 @@ struct PeakLoop {
     constexpr double operations() const { return 2.0 * lanes * depth * sums; }
 };
 
-/// All loops of this architecture, also those that this CPU cannot run; none where it is neither x86-64
-/// nor AArch64.
+/// All loops of this architecture, also those that this CPU cannot run; none where it is neither x86-64, AArch64 nor
+/// RISC-V.
 std::span<const PeakLoop> peak_loops();
 
 /// The loop that the name says; null where there is none or this CPU cannot run it.

@@ -22,6 +22,8 @@ TEST_CASE("A status becomes a sentence with operator, field, given and expected"
     CHECK(describe({StatusCode::not_finite, OpKind::observe, Field::input, 7, 0}) ==
           "observe: element 7 of the input is NaN or infinite");
     CHECK(describe({StatusCode::missing, OpKind::none, Field::bias}) == "the bias is required and was not given");
+    CHECK(describe({StatusCode::unsupported, OpKind::none, Field::none, 128, 256}) ==
+          "the machine has vectors of 128 bits, and the code is compiled for 256");
     CHECK(describe({StatusCode::unsupported, OpKind::softmax, Field::axis}) ==
           "softmax: the axis is not supported by the target");
     CHECK(describe({StatusCode::unsupported, OpKind::softmax, Field::axis, 2, 1}) ==

@@ -206,6 +206,9 @@ INTQ_INLINE std::string given_and_expected(const Status& status) {
 INTQ_INLINE std::string unsupported(const Status& status) {
     if (status.op == OpKind::program && status.field == Field::multiplier) return "it is for another target";
     if (status.op == OpKind::program && status.field == Field::layout) return "it is packed for another backend";
+    if (status.op == OpKind::none && status.field == Field::none)
+        return "the machine has vectors of " + std::to_string(status.given) + " bits, and the code is compiled for " +
+               std::to_string(status.expected);
     const std::string field = phrase_of(status.field) + of_owner(status), given = std::to_string(status.given);
     switch (status.field) {
         case Field::scale:

@@ -14,14 +14,10 @@
 
 namespace intq::test {
 
-/// Tags, as simd/tags.hpp has them. A panel of 16 columns is 4, 2 or 1 vectors of int32 at 128, 256 and 512 bits.
+/// A tag, as simd/base/tags.hpp has them. A panel of 16 columns is 4, 2 or 1 vectors of int32 at 128, 256 and 512 bits.
 struct sve : simd::scalar {
     static constexpr const char* name = "sve";
     static constexpr simd::Packing int8_packing{16, 4, simd::Staging::as_is};
-};
-struct rvv : simd::scalar {
-    static constexpr const char* name = "rvv";
-    static constexpr simd::Packing int8_packing{16, 1, simd::Staging::as_is};
 };
 
 /// A convolution with padding, groups of input channels that are not filled, and a last panel that is not filled.

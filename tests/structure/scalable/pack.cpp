@@ -24,6 +24,6 @@ template <class Backend> int write(const char* name) {
 int main(int argc, char** argv) {
     if (argc != 3) return 2;
     if (std::strcmp(argv[1], "sve") == 0) return write<intq::test::sve>(argv[2]);
-    if (std::strcmp(argv[1], "rvv") == 0) return write<intq::test::rvv>(argv[2]);
+    if (std::strcmp(argv[1], "rvv") == 0) return write<intq::simd::rvv128>(argv[2]);
     return 2;
 }

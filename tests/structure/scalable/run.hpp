@@ -69,15 +69,15 @@ template <class Backend> INTQ_NEVER_INLINE int run_layer(const char* packed_file
             slot += rows;
         }
     }
-    std::printf("%s: %s, %td sums, %td of them different, hash %08x\n", Backend::name,
-                wrong == 0 ? "equal" : "DIFFERENT", compared, wrong, static_cast<unsigned>(hash));
+    std::printf("%s, %td sums, %td of them different, hash %08x\n", wrong == 0 ? "equal" : "DIFFERENT", compared, wrong,
+                static_cast<unsigned>(hash));
     return wrong == 0 && compared == Layer::in.height * Layer::in.width * Layer::outputs ? 0 : 1;
 }
 
-/// @param machine_bits  what the machine says, not the compiler
-template <class Backend> int check_and_run(index_t machine_bits, index_t unit_bits, const char* packed_file) {
-    if (const Status status = check_vector_length(machine_bits, unit_bits); !status) {
-        std::printf("%s: refused, %s: vectors of %lld bits given, %lld expected\n", Backend::name, name_of(status.code),
+/// @param status  of a check that asked the machine, not the compiler
+template <class Backend> int check_and_run(const Status& status, const char* packed_file) {
+    if (!status) {
+        std::printf("refused, %s: vectors of %lld bits given, %lld expected\n", name_of(status.code),
                     static_cast<long long>(status.given), static_cast<long long>(status.expected));
         return 3;
     }

@@ -85,5 +85,6 @@ int main(int argc, char** argv) {
     intq::index_t bytes = 0;
     asm volatile("rdvl %0, #1" : "=r"(bytes));
 #endif
-    return intq::test::check_and_run<intq::test::sve>(8 * bytes, __ARM_FEATURE_SVE_BITS, argv[1]);
+    return intq::test::check_and_run<intq::test::sve>(
+        intq::test::check_vector_length(8 * bytes, __ARM_FEATURE_SVE_BITS), argv[1]);
 }

@@ -46,6 +46,12 @@
     X(dotprod, dotprod, aarch64, neon_dotprod, "-march=armv8.2-a+dotprod",                                             \
       __ARM_FEATURE_DOTPROD __ARM_NEON __AARCH64EL__, "asimd asimddp", "sdot", "smlal", "fmla")                        \
     X(neon, neon, aarch64, neon, "-march=armv8-a", __ARM_NEON __AARCH64EL__, "asimd", "smlal", "smlal", "fmla")        \
+    X(rvv512, rvv512, riscv, rvv512, "-march=rv64gcv_zvl512b -mabi=lp64d -mrvv-vector-bits=zvl",                       \
+      INTQ_DETAIL_RVV512_, "v vlen512", "vwmacc m1", "vwmacc m1", "vfmacc m1")                                         \
+    X(rvv256, rvv256, riscv, rvv256, "-march=rv64gcv_zvl256b -mabi=lp64d -mrvv-vector-bits=zvl",                       \
+      INTQ_DETAIL_RVV256_, "v vlen256", "vwmacc m2", "vwmacc m2", "vfmacc m2")                                         \
+    X(rvv128, rvv128, riscv, rvv128, "-march=rv64gcv_zvl128b -mabi=lp64d -mrvv-vector-bits=zvl",                       \
+      INTQ_DETAIL_RVV128_, "v vlen128", "vwmacc m4", "vwmacc m4", "vfmacc m4")                                         \
     X(wasm, wasm, wasm, simd128, "-msimd128", __wasm_simd128__, "", "", "", "")                                        \
     X(helium, helium, arm, none, "", INTQ_DETAIL_HELIUM_, "", "", "", "")                                              \
     X(dsp, dsp, arm, none, "", INTQ_DETAIL_DSP_, "", "", "", "")                                                       \

@@ -7,7 +7,9 @@
 #include <array>
 #include <cstddef>
 
+#include "intq/simd/base/linux_features.hpp"
 #include "intq/simd/base/tags.hpp"
+#include "intq/simd/base/vector_length.hpp"
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
@@ -41,17 +43,12 @@ inline constexpr CpuFeature cpu_features[] = {
     {"avxvnni", &has_avxvnni},
 };
 #    undef INTQ_DETAIL_FEATURE
-#elif defined(__aarch64__)
-inline constexpr const char* cpu_architecture = "aarch64";
-
-// Linux names the features in two words. Elsewhere those are there that the compiler's flags demand.
+#elif defined(__aarch64__) || defined(__riscv)
+// Elsewhere than on Linux, those are there that the compiler's flags demand.
 #    if defined(__linux__)
-// getauxval() under a name that no declaration of a C library contradicts.
-unsigned long auxiliary_value(unsigned long type) noexcept asm("getauxval");
-inline constexpr unsigned long hwcap = 16, hwcap2 = 26;
-#        define INTQ_DETAIL_FEATURE(name, word, bit, macro)                                     \
-            {                                                                                   \
-                name, []() noexcept -> bool { return (auxiliary_value(word) >> bit & 1) != 0; } \
+#        define INTQ_DETAIL_FEATURE(name, word, bit, macro)                  \
+            {                                                                \
+                name, []() noexcept -> bool { return linux_has(word, bit); } \
             }
 #    else
 #        define INTQ_DETAIL_FEATURE(name, word, bit, macro)        \
@@ -59,29 +56,46 @@ inline constexpr unsigned long hwcap = 16, hwcap2 = 26;
                 name, []() noexcept -> bool { return macro != 0; } \
             }
 #    endif
+#    if defined(__aarch64__)
+inline constexpr const char* cpu_architecture = "aarch64";
 inline constexpr bool has_i8mm_macro =
-#    if defined(__ARM_FEATURE_MATMUL_INT8)
+#        if defined(__ARM_FEATURE_MATMUL_INT8)
     true;
-#    else
+#        else
     false;
-#    endif
+#        endif
 inline constexpr bool has_dotprod_macro =
-#    if defined(__ARM_FEATURE_DOTPROD)
+#        if defined(__ARM_FEATURE_DOTPROD)
     true;
-#    else
+#        else
     false;
-#    endif
+#        endif
 inline constexpr CpuFeature cpu_features[] = {
     INTQ_DETAIL_FEATURE("asimd", hwcap, 1, true),
     INTQ_DETAIL_FEATURE("asimddp", hwcap, 20, has_dotprod_macro),
     INTQ_DETAIL_FEATURE("i8mm", hwcap2, 13, has_i8mm_macro),
 };
+#    else
+inline constexpr const char* cpu_architecture = "riscv";
+inline constexpr bool has_v_macro =
+#        if defined(__riscv_v)
+    true;
+#        else
+    false;
+#        endif
+/// @pre the CPU has vectors: in a list, "v" stands before
+template <index_t Bits> bool has_vectors_of() noexcept { return riscv_vector_bits() == Bits; }
+inline constexpr CpuFeature cpu_features[] = {
+    INTQ_DETAIL_FEATURE("v", hwcap, riscv_v_bit, has_v_macro),
+    {"vlen128", &has_vectors_of<128>},
+    {"vlen256", &has_vectors_of<256>},
+    {"vlen512", &has_vectors_of<512>},
+};
+#    endif
 #    undef INTQ_DETAIL_FEATURE
 #else
 #    if defined(__arm__)
 inline constexpr const char* cpu_architecture = "arm";
-#    elif defined(__riscv)
-inline constexpr const char* cpu_architecture = "riscv";
 #    elif defined(__wasm__)
 inline constexpr const char* cpu_architecture = "wasm";
 #    else

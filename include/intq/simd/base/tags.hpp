@@ -140,6 +140,26 @@ struct i8mm : dotprod {
     static constexpr Packing int8_packing{12, 8, Staging::interleaved, 4};
 };
 
+/// Products of int16 by a scalar (vwmacc), 16 columns in registers of 128 bits: RISC-V.
+struct rvv128 : scalar {
+    static constexpr const char* name = "rvv128";
+    static constexpr Packing int8_packing{16, 1, Staging::as_is};
+    static constexpr Packing int16_packing{16, 1, Staging::as_is};
+    static constexpr Packing wide_packing{16, 1, Staging::as_is};
+    static constexpr Packing float_packing{16, 1, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_int8_packing{16, 16, 16, 1, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{16, 16, 16, 1, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{16, 16, 16, 1, Staging::as_is};
+};
+
+/// The same in fewer registers of 256 and of 512 bits: what is packed for one of the three is packed for all.
+struct rvv256 : rvv128 {
+    static constexpr const char* name = "rvv256";
+};
+struct rvv512 : rvv256 {
+    static constexpr const char* name = "rvv512";
+};
+
 /// Pairs of int16 products (pmaddwd), 4 columns a vector.
 struct sse41 : scalar {
     static constexpr const char* name = "sse41";
