@@ -56,7 +56,7 @@ INTQ_ALWAYS_INLINE auto rvv_halves(const std::int16_t* from) noexcept { return r
                                      INTQ_DETAIL_RVV_NEXT_HALF_);                                                      \
         acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3, acc[4] = s4, acc[5] = s5, acc[6] = s6;                     \
         if constexpr (Rows > 7)                                                                                        \
-            acc[7] = s7, acc[8] = s8, acc[9] = s9, acc[10] = s10, acc[11] = s11, acc[12] = s12, acc[13] = s13;
+        acc[7] = s7, acc[8] = s8, acc[9] = s9, acc[10] = s10, acc[11] = s11, acc[12] = s12, acc[13] = s13
 
 /// Sums of 32 bits.
 ///
@@ -97,12 +97,12 @@ template <class X, class Weight> struct RvvTile {
         }
         /// All taps, in place of start() and steps.
         INTQ_ALWAYS_INLINE void sum_taps(const TapWalk& walk, const ListedRows<Rows>& rows) noexcept {
-            INTQ_DETAIL_RVV_SUM_TAPS_(INTQ_DETAIL_RVV_LISTED_ROWS_, rows.at, 0)} INTQ_ALWAYS_INLINE
-            void sum_taps(const TapWalk& walk, const SpacedRows& rows) noexcept {
-                INTQ_DETAIL_RVV_SUM_TAPS_(INTQ_DETAIL_RVV_SPACED_ROWS_, rows.first,
-                                          rows.apart)} INTQ_ALWAYS_INLINE L::i32 drain(int row, int) const noexcept {
-            return {acc[row]};
+            INTQ_DETAIL_RVV_SUM_TAPS_(INTQ_DETAIL_RVV_LISTED_ROWS_, rows.at, 0);
         }
+        INTQ_ALWAYS_INLINE void sum_taps(const TapWalk& walk, const SpacedRows& rows) noexcept {
+            INTQ_DETAIL_RVV_SUM_TAPS_(INTQ_DETAIL_RVV_SPACED_ROWS_, rows.first, rows.apart);
+        }
+        INTQ_ALWAYS_INLINE L::i32 drain(int row, int) const noexcept { return {acc[row]}; }
 
         RvvWords acc[array_size(Rows)];
     };
