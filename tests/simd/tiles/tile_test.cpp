@@ -196,9 +196,11 @@ template <class Backend, class X, class W, class Acc> void register_tile_conform
     CHECK(Tile::columns == Tile::vectors * L::width());
     CHECK(packing.step == Tile::narrowest * L::width());
     using Staged = std::conditional_t<packing.staging == Staging::offset_binary, std::uint8_t,
-                                      std::conditional_t<packing.staging == Staging::widened, std::int16_t, X>>;
-    using Stored = std::conditional_t<packing.depth == 1 && packing.staging != Staging::widened, W,
-                                      std::conditional_t<sizeof(Staged) == 2, std::int16_t, std::int8_t>>;
+                                      std::conditional_t<intq::simd::widens(packing.staging), std::int16_t, X>>;
+    constexpr bool keeps_weights =
+        (packing.depth == 1 && packing.staging != Staging::widened) || packing.staging == Staging::widened_beside_bytes;
+    using Stored =
+        std::conditional_t<keeps_weights, W, std::conditional_t<sizeof(Staged) == 2, std::int16_t, std::int8_t>>;
     CHECK(std::is_same_v<typename Tile::activation, Staged>);
     CHECK(std::is_same_v<typename Tile::weight, Stored>);
 

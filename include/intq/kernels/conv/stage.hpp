@@ -50,7 +50,7 @@ public:
         if (staging_ == simd::Staging::offset_binary)
             return flip_bytes<L>(static_cast<const std::uint8_t*>(x_) + from, static_cast<std::uint8_t*>(staged_) + to,
                                  size);
-        if (staging_ == simd::Staging::widened)
+        if (simd::widens(staging_))
             return widen_bytes<L>(static_cast<const std::int8_t*>(x_) + from, static_cast<std::int16_t*>(staged_) + to,
                                   size);
         std::memcpy(static_cast<std::byte*>(staged_) + to * element_,

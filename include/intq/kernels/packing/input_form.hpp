@@ -63,7 +63,7 @@ constexpr InputForm input_form(const PackedConv2d& packed) noexcept {
 template <class Backend>
 inline constexpr bool stages_input = [] {
     for (const simd::Packing& packing : {Backend::int8_packing, Backend::int16_packing, Backend::wide_packing})
-        if (packing.staging == simd::Staging::widened || (packing.depth > 1 && packing.staging < simd::Staging::paired))
+        if (simd::widens(packing.staging) || (packing.depth > 1 && packing.staging < simd::Staging::paired))
             return true;
     return false;
 }();

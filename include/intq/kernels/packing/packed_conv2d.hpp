@@ -190,14 +190,15 @@ constexpr bool has_16_bit_multipliers(const PackedConv2d& packed) noexcept {
 }
 
 /// Type in which a packing keeps weights: the converted activations' where they are wider, or where a group is one
-/// instruction's.
+/// instruction's, unless the staging says that bytes stay bytes.
 constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
     if (packed.input_dtype == DType::float32) return DType::float32;
     const index_t depth = packed.is_depthwise ? packed.depthwise.depth : packed.packing.depth;
     const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
     const bool is_wide = staging == simd::Staging::widened;
     if (depth == 1 && !is_wide) return packed.weight_dtype;
-    const bool keeps_bytes = staging == simd::Staging::paired || staging == simd::Staging::windows;
+    const bool keeps_bytes = staging == simd::Staging::paired || staging == simd::Staging::windows ||
+                             staging == simd::Staging::widened_beside_bytes;
     return is_wide || (packed.input_dtype == DType::int16 && !keeps_bytes) ? DType::int16 : DType::int8;
 }
 
@@ -207,7 +208,7 @@ constexpr bool is_staged(const PackedConv2d& packed) noexcept {
 }
 
 constexpr DType staged_input(const simd::Packing& packing, DType input) noexcept {
-    return packing.staging == simd::Staging::widened ? DType::int16 : input;
+    return simd::widens(packing.staging) ? DType::int16 : input;
 }
 
 /// The tile's value for an input code of `zero_point`.

@@ -18,10 +18,16 @@ inline namespace INTQ_CORE_ABI {
 /// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
 /// widened to int16; the same for the pixels of one tile only, all taps of a window in one row, with padding as the
 /// zero point; bytes as they are, all taps of a window in one row, column by column; the same row by row, the rows of a
-/// tile interleaved. The skeleton stages a tensor once, paired and interleaved a few tiles, and windows a line at most;
-/// the K loop never converts. Weights of groups (depth > 1) and of widened activations are stored as wide as the staged
-/// ones; others, paired ones and those of windows as they are.
-enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windows, interleaved };
+/// tile interleaved; int8 widened to int16, beside weights that a load widens. The skeleton stages a tensor once,
+/// paired and interleaved a few tiles, and windows a line at most; the K loop never converts. Weights of groups (depth
+/// > 1) and of widened activations are stored as wide as the staged ones; others, paired ones, those of windows and
+/// those that a load widens as they are.
+enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windows, interleaved, widened_beside_bytes };
+
+/// Whether codes of int8 are staged as int16, pixel by pixel.
+constexpr bool widens(Staging staging) noexcept {
+    return staging == Staging::widened || staging == Staging::widened_beside_bytes;
+}
 
 /// Pixels of the highest tile whose activations are paired: bounds what is staged of them.
 inline constexpr index_t paired_rows = 3;
@@ -174,7 +180,7 @@ struct sse41 : scalar {
 /// Pairs of int16 products (i32x4.dot_i16x8_s), 4 columns a vector: WebAssembly.
 struct wasm : scalar {
     static constexpr const char* name = "wasm";
-    static constexpr Packing int8_packing{16, 2, Staging::widened, 4};
+    static constexpr Packing int8_packing{16, 2, Staging::widened_beside_bytes, 4};
     static constexpr Packing int16_packing{16, 2, Staging::as_is, 4};
     static constexpr Packing wide_packing{8, 2, Staging::as_is, 4, true};
     static constexpr Packing float_packing{8, 1, Staging::as_is, 4};
