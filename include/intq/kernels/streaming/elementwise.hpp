@@ -157,6 +157,9 @@ void requantize_run(const RequantizeParams& params, index_t count, const X* x, Y
 
 /// This many int8 codes or more are requantized by a table, which costs as much as 256 of them.
 inline constexpr index_t worth_a_table = 1024;
+/// And this many by a product that gives the table, where it is faster than look-ups: to find it takes as long as to
+/// look up 4000 codes.
+inline constexpr index_t worth_a_scale = 8192;
 
 /// y of each code from -128 to 127.
 template <class L, class Policy>
@@ -193,6 +196,13 @@ void requantize_codes(const RequantizeCall& call) INTQ_NOEXCEPT {
         if (call.rows * call.columns >= detail::worth_a_table) {
             std::int8_t entries[256];
             detail::requantize_table<L, Policy>(*call.params, entries);
+            if constexpr (detail::has_code_scale<L>) {
+                simd::CodeScale scale;
+                if (call.rows * call.columns >= detail::worth_a_scale &&
+                    detail::find_code_scale<L>(entries, call.params->zero_point, call.params->codes, scale))
+                    return detail::requantize_pieces<X, Y>(
+                        call, [&](index_t count, const X* x, Y* y) { L::scale_codes(scale, x, y, count); });
+            }
             return detail::requantize_pieces<X, Y>(
                 call, [&](index_t count, const X* x, Y* y) { detail::look_up_run<L>(entries, count, x, y); });
         }

@@ -78,6 +78,17 @@ struct CodeAverages {
     std::int32_t minus_offset, multiplier, shift, zero_point;
 };
 
+/// L::scale_codes: out[i] = clamp(fl(((x[i] - zero_x)·2^left·multiplier + 2^14) / 2^15) + zero_point), and one more or
+/// less where x[i] is a corrected code.
+///
+/// @pre 0 <= left <= 7
+struct CodeScale {
+    std::int16_t zero_x, multiplier, zero_point;
+    std::int32_t left;
+    std::int32_t lowest, highest;
+    std::int8_t corrected[2], correction[2];
+};
+
 }  // namespace INTQ_ABI
 }  // namespace intq::simd
 

@@ -2,6 +2,7 @@
 //
 // The lanes of the WebAssembly backend: 4 of them, in the vectors of 128 bits. Layer: simd (docs/design.md sections 5,
 // 11).
+// Long because the lanes are one struct, and this one has a body for every primitive.
 #ifndef INTQ_SIMD_WASM_WASM_HPP
 #define INTQ_SIMD_WASM_WASM_HPP
 
@@ -13,6 +14,7 @@
 #    include <limits>
 
 #    include "intq/arith/ieee.hpp"
+#    include "intq/simd/base/code_streams.hpp"
 #    include "intq/simd/base/partial.hpp"
 #    include "intq/simd/base/primitives.hpp"
 
@@ -206,6 +208,13 @@ struct wasm_lanes {
         }
         return {found};
     }
+    static INTQ_ALWAYS_INLINE void scale_codes(const CodeScale& scale, const std::int8_t* x, std::int8_t* out,
+                                               index_t count) noexcept {
+        if (scale.correction[0] == 0)
+            scale_codes_by<false>(scale, x, out, count);
+        else
+            scale_codes_by<true>(scale, x, out, count);
+    }
     static INTQ_ALWAYS_INLINE i32 gather_pair(const std::int16_t* from, i32 index) noexcept {
         v128_t pairs = wasm_v128_load32_zero(from + wasm_i32x4_extract_lane(index.v, 0));
         pairs = wasm_v128_load32_lane(from + wasm_i32x4_extract_lane(index.v, 1), pairs, 1);
@@ -352,6 +361,45 @@ struct wasm_lanes {
     }
 
 private:
+    template <bool Corrects>
+    static INTQ_ALWAYS_INLINE void scale_codes_by(const CodeScale& scale, const std::int8_t* x, std::int8_t* out,
+                                                  index_t count) noexcept {
+        const CodeScaler<Corrects> scaler(scale);
+        index_t i = 0;
+        for (; i + 16 <= count; i += 16) put(out + i, scaler(raw(x + i)));
+        if (i < count) put_part(out + i, scaler(part(x + i, count - i)), count - i);
+    }
+    /// Sixteen codes of scale_codes().
+    template <bool Corrects> class CodeScaler {
+    public:
+        explicit INTQ_ALWAYS_INLINE CodeScaler(const CodeScale& s) noexcept
+            : left_(static_cast<std::uint32_t>(s.left)),
+              zero_x_(wasm_i16x8_splat(s.zero_x)),
+              multiplier_(wasm_i16x8_splat(s.multiplier)),
+              zero_point_(wasm_i16x8_splat(s.zero_point)),
+              lowest_(wasm_i8x16_splat(static_cast<std::int8_t>(s.lowest))),
+              highest_(wasm_i8x16_splat(static_cast<std::int8_t>(s.highest))),
+              corrected_{wasm_i8x16_splat(s.corrected[0]), wasm_i8x16_splat(s.corrected[1])},
+              correction_{wasm_i8x16_splat(s.correction[0]), wasm_i8x16_splat(s.correction[1])} {}
+
+        INTQ_ALWAYS_INLINE v128_t operator()(v128_t x) const noexcept {
+            const v128_t low = scaled(wasm_i16x8_extend_low_i8x16(x)), high = scaled(wasm_i16x8_extend_high_i8x16(x));
+            const v128_t y = wasm_i8x16_max(wasm_i8x16_min(wasm_i8x16_narrow_i16x8(low, high), highest_), lowest_);
+            return Corrects ? wasm_i8x16_add(wasm_i8x16_add(y, correction(x, 0)), correction(x, 1)) : y;
+        }
+
+    private:
+        INTQ_ALWAYS_INLINE v128_t scaled(v128_t x) const noexcept {
+            const v128_t factor = wasm_i16x8_shl(wasm_i16x8_sub(x, zero_x_), left_);
+            return wasm_i16x8_add_sat(wasm_i16x8_q15mulr_sat(factor, multiplier_), zero_point_);
+        }
+        INTQ_ALWAYS_INLINE v128_t correction(v128_t x, int i) const noexcept {
+            return wasm_v128_and(wasm_i8x16_eq(x, corrected_[i]), correction_[i]);
+        }
+
+        std::uint32_t left_;
+        v128_t zero_x_, multiplier_, zero_point_, lowest_, highest_, corrected_[2], correction_[2];
+    };
     static INTQ_ALWAYS_INLINE v128_t upper(v128_t x) noexcept { return wasm_i64x2_shuffle(x, x, 1, 1); }
     static INTQ_ALWAYS_INLINE v128_t widen8(v128_t bytes) noexcept {
         return wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(bytes));
