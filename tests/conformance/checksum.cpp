@@ -179,6 +179,34 @@ void tables() {
     checksum.print("tables");
 }
 
+/// So many codes that a backend may requantize them otherwise than a few. Ratios of a half have ties.
+template <class Target> void requantize_many(float ratio) {
+    static std::int8_t from[8192 + 35], to[sizeof from];
+    const auto zero_point = [] { return static_cast<std::int32_t>(source.bits() % 256) - 128; };
+    for (std::size_t i = 0; i < sizeof from; ++i)
+        from[i] = static_cast<std::int8_t>(i < 256 ? i : static_cast<std::size_t>(source.bits() % 256));
+    const arith::CodesOf in{0.01f, zero_point(), DType::int8}, out{in.scale / ratio, zero_point(), DType::int8};
+    arith::OutputCodes bounds{};
+    bounds.zero_point = out.zero_point;
+    if (source.bits() % 3 == 0) bounds.lowest = out.zero_point;
+    const auto params = kernels::make_requantize(Target::policy, in, out, bounds);
+    checksum.add(static_cast<int>(params.status().code));
+    if (!params.ok()) return;
+    const index_t many = sizeof from;
+    kernels::requantize_codes<simd::default_backend, arith::RequantizePolicy<Target, std::int32_t>, std::int8_t,
+                              std::int8_t>({&*params, from, to, 1, many, many, many, &serial});
+    checksum.add(to);
+}
+
+void many_codes() {
+    for (int round = 0; round < 24; ++round) {
+        const float ratio = round % 4 == 0 ? 0.5f * static_cast<float>(1 + round % 5) : std::fabs(source.real(-9, 6));
+        requantize_many<target::fp32>(ratio);
+        requantize_many<target::tflite<>>(ratio);
+    }
+    checksum.print("many codes");
+}
+
 int fail(const char* what, int step) {
     std::printf("%s: step %d of support/every_row.hpp failed\n", what, step);
     return 1;
@@ -204,5 +232,6 @@ __attribute__((weak)) int main() {
     streaming();
     ranges();
     tables();
+    many_codes();
     checksum.print_all();
 }
