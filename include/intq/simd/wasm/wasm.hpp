@@ -265,8 +265,11 @@ struct wasm_lanes {
     static INTQ_ALWAYS_INLINE i64 widen(i32 a) noexcept {
         return {wasm_i64x2_extend_low_i32x4(a.v), wasm_i64x2_extend_high_i32x4(a.v)};
     }
+    /// The compiler widens an operand before a loop that does not change it, and then multiplies by all 64 bits, which
+    /// machines lack. So the second operand is, to the compiler, a shuffle of both.
     static INTQ_ALWAYS_INLINE i64 mul_wide(i32 a, i32 b) noexcept {
-        return {wasm_i64x2_extmul_low_i32x4(a.v, b.v), wasm_i64x2_extmul_high_i32x4(a.v, b.v)};
+        const v128_t again = wasm_i8x16_shuffle(b.v, a.v, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        return {wasm_i64x2_extmul_low_i32x4(a.v, again), wasm_i64x2_extmul_high_i32x4(a.v, again)};
     }
     static INTQ_ALWAYS_INLINE i64 mul(i64 a, i64 b) noexcept {
         return {wasm_i64x2_mul(a.low, b.low), wasm_i64x2_mul(a.high, b.high)};
