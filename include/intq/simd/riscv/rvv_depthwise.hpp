@@ -23,9 +23,10 @@ template <class X, class Weight> struct RvvDepthwiseTile {
     using L = rvv_lanes;
     static constexpr int vectors = 1;
     static constexpr index_t depth = 1, columns = 16, run = 16;
-    /// Three pixels in flight, a column and the padding leave too few registers of 128 bits for nine weights.
+    /// Three pixels in flight, a column and the padding leave too few registers of 128 bits for nine weights, and for
+    /// the three rows of a column.
     static constexpr int kept_weights = __riscv_v_fixed_vlen == 128 ? 0 : 9;
-    static constexpr bool unrolls_pixels = true;
+    static constexpr bool unrolls_pixels = __riscv_v_fixed_vlen != 128;
 
     template <int Vectors> struct Column {
         template <int Count> INTQ_ALWAYS_INLINE void load(const X* const* rows, index_t channels) noexcept {
