@@ -9,7 +9,9 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "intq/io/describe.hpp"
 #include "intq/io/error.hpp"
 
 namespace intq_bench {
@@ -60,15 +62,19 @@ std::vector<RowTime> benchmarks_of(const json& file) {
     return rows;
 }
 
-const RowTime* find(const std::vector<RowTime>& rows, const std::string& label) {
-    const auto found = std::find_if(rows.begin(), rows.end(), [&](const RowTime& row) { return row.label == label; });
-    return found == rows.end() ? nullptr : &*found;
+/// The rows of a file by label; of rows with one label the first.
+using Index = std::map<std::string_view, const RowTime*>;
+
+Index index_of(const std::vector<RowTime>& rows) {
+    Index index;
+    for (const RowTime& row : rows) index.try_emplace(row.label, &row);
+    return index;
 }
 
-std::string only_in(const char* which, const std::vector<RowTime>& rows, const std::vector<RowTime>& others) {
+std::string only_in(const char* which, const std::vector<RowTime>& rows, const Index& others) {
     std::string text;
     for (const RowTime& row : rows)
-        if (find(others, row.label) == nullptr) text += fmt::format("only in the {}: {}\n", which, row.label);
+        if (others.count(row.label) == 0) text += fmt::format("only in the {}: {}\n", which, row.label);
     return text;
 }
 
@@ -81,6 +87,7 @@ std::vector<RowTime> read_row_times(const std::string& path) {
     try {
         const json file = json::parse(text);
         std::vector<RowTime> rows = file.contains("rows") ? rows_of(file) : benchmarks_of(file);
+        for (RowTime& row : rows) row.label = intq::printable(row.label);
         std::erase_if(rows, [](const RowTime& row) { return !(row.seconds > 0.0) || !std::isfinite(row.seconds); });
         return rows;
     } catch (const std::exception& error) {
@@ -94,11 +101,13 @@ std::string compare_results(const std::vector<RowTime>& first, const std::vector
     for (const RowTime& row : first) width = std::max(width, row.label.size());
     std::string text =
         fmt::format("{:<{}}  {:>11}  {:>11}  {:>14}\n", "row", width, "first, us", "second, us", "second / first");
+    const Index of_second = index_of(second);
     double logarithms = 0.0;
     int rows = 0, changed = 0;
     for (const RowTime& row : first) {
-        const RowTime* const other = find(second, row.label);
-        if (other == nullptr) continue;
+        const auto found = of_second.find(row.label);
+        if (found == of_second.end()) continue;
+        const RowTime* const other = found->second;
         const double logarithm = std::log(other->seconds / row.seconds);
         const bool is_change = std::abs(logarithm) > row.spread + other->spread;
         text += fmt::format("{:<{}}  {:>11.3f}  {:>11.3f}  {:>13.3f}{}\n", row.label, width, row.seconds * 1e6,
@@ -110,7 +119,7 @@ std::string compare_results(const std::vector<RowTime>& first, const std::vector
     if (rows == 0) throw intq::Error("compare", "no row is in both files");
     text += fmt::format("geometric mean of {} rows: {:.3f}; * {} changed by more than both spreads\n", rows,
                         std::exp(logarithms / rows), changed);
-    return text + only_in("first", first, second) + only_in("second", second, first);
+    return text + only_in("first", first, of_second) + only_in("second", second, index_of(first));
 }
 
 }  // namespace intq_bench

@@ -71,6 +71,12 @@ TEST_CASE("A comparison has the ratio of each row, marks what spreads do not exp
     CHECK_THAT(same, Contains("* 0 changed"));
 }
 
+TEST_CASE("A label prints nothing that a terminal obeys") {
+    const ResultFile file("{\"rows\": [{\"label\": \"a\\u001b[2J\", \"us\": 1.0, \"spread\": 0.0}]}");
+    const std::vector<RowTime> rows = read_row_times(file.path());
+    CHECK_THAT(compare_results(rows, rows), Contains("a\\x1b[2J ") && !Contains("\x1b"));
+}
+
 TEST_CASE("A file that is no file of results is refused by its name") {
     const ResultFile text("no JSON"), other(R"({"networks": []})"), wrong(R"({"rows": [{"us": "fast"}]})"),
         empty(R"({"rows": []})");
