@@ -25,7 +25,7 @@ constexpr bool is_short = true;
 #else
 constexpr bool is_short = false;
 #endif
-constexpr std::uint64_t problems_of_a_row = is_short ? 24 : 80;
+constexpr std::uint64_t problems_of_a_row = is_short ? 24 : 48;
 
 // --- one problem on one backend --------------------------------------------------------------------------------------
 
