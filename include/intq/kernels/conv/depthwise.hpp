@@ -124,13 +124,14 @@ private:
         const ConvGeometry& geometry = *call.geometry;
         const index_t channels = packed.out_channels, depthwise_weights = packed.depthwise_weights();
         const index_t out_width = geometry.out.width, last_image = (geometry.batch - 1) * geometry.out.height;
+        const index_t image = geometry.in_pixels() * packed.in_channels;  // elements
         const index_t chunk = detail::chunk_of_line(out_width, Walk::most_pixels);
         alignas(buffer_alignment) Acc sums[array_size(Walk::most_pixels * Tile::columns)];
         for (index_t first = 0; first < out_width; first += chunk) {
             const index_t count = out_width - first < chunk ? out_width - first : chunk;
             Walk walk;
             for (index_t i = line; i < line + lines; ++i)
-                walk.add_line(line_source(call, i, 0), i >= last_image, first, count);
+                walk.add_line(line_source(call, i, 0), i < last_image ? image : 0, first, count);
             const index_t at = (line * out_width + first) * channels;
             for (index_t c = 0; c < channels; c += Tile::columns) {
                 const index_t left = channels - c, of_block = left < Tile::columns ? left : Tile::columns;

@@ -39,11 +39,13 @@ template <class Tile, class Acc> struct DepthwiseWalk {
     }
 
     /// @param source   of the next line, at channel 0
-    /// @param is_last  whether no image follows
+    /// @param behind  elements of the input that follow the line's image, or fewer
     /// @pre    takes(), and fewer than most_lines lines before
-    void add_line(const LineSource<X>& source, bool is_last, index_t first, index_t count) noexcept {
+    void add_line(const LineSource<X>& source, index_t behind, index_t first, index_t count) noexcept {
         const PixelPlaces<X, 3> places(source);
-        if (!is_last || source.top + 2 * source.window.dilation.height + 1 < source.height) ++lines_before_end_;
+        const index_t below = source.height - 1 - source.top - 2 * source.window.dilation.height;  // rows
+        if (below > 0) behind += below * source.width * source.channels;
+        if (lines_before_end_ == lines_ && behind >= Tile::columns - 1) ++lines_before_end_;
         const index_t stride = source.window.stride.width, begin = first * stride - source.window.padding.left;
         const index_t end = begin + (count - 1) * stride + 3;
         simd::ColumnWalk& walk = walks_[lines_++];
@@ -57,8 +59,8 @@ template <class Tile, class Acc> struct DepthwiseWalk {
         }
     }
 
-    /// The first lines that can sum a block: all, or where channels are missing those that do not read the last row of
-    /// the last image. The others find the bytes of another pixel in place of these channels.
+    /// The first lines that can sum a block: all, or where channels are missing those behind whose last pixel the input
+    /// has as many elements. They find the bytes of another pixel in place of these channels.
     index_t lines_of(index_t channels) const noexcept { return channels < Tile::columns ? lines_before_end_ : lines_; }
 
     /// The first `lines` lines, one behind the other.
