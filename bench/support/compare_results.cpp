@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -82,7 +83,7 @@ std::string only_in(const char* which, const std::vector<RowTime>& rows, const I
 
 std::vector<RowTime> read_row_times(const std::string& path) {
     std::ifstream stream(path);
-    if (!stream) throw intq::Error(path, "cannot be read");
+    if (!stream || std::filesystem::is_directory(path)) throw intq::Error(path, "cannot be read");
     const std::string text{std::istreambuf_iterator<char>(stream), {}};
     try {
         const json file = json::parse(text);

@@ -100,6 +100,10 @@ int main() {
         board::print("\n");
         return 1;
     }
+    if (model::data::golden().count == 0) {
+        board::print("the header has no golden image to run: write it with --data\n");
+        return 1;
+    }
     Measurement measured;
     intq::runtime::write_inputs(model::program, model::arena, model::data::golden().inputs, measured.given);
     for (int i = 0; i < runs; ++i) measured.run();
