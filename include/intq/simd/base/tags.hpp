@@ -25,7 +25,7 @@ inline namespace INTQ_CORE_ABI {
 enum class Staging : std::uint8_t { as_is, offset_binary, widened, paired, windows, interleaved, widened_beside_bytes };
 
 /// Whether codes of int8 are staged as int16, pixel by pixel.
-constexpr bool widens(Staging staging) noexcept {
+INTQ_ALWAYS_INLINE constexpr bool widens(Staging staging) noexcept {
     return staging == Staging::widened || staging == Staging::widened_beside_bytes;
 }
 
