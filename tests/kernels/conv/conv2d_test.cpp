@@ -172,10 +172,11 @@ void check_problem(std::size_t target, const std::vector<BackendTables>& backend
     const Outcome expected = ask_oracle(oracle_targets()[target], problem);
     ++counts.problems;
     if (!expected.bytes) ++counts.refused;
+    const KernelTable& any = *backends[0].tables[target];  // the layer follows from the target
+    const LibraryLayer layer(problem, any.policy());
+    if (expected.made) check_weights(layer, *expected.made, where(any, problem));
     for (const BackendTables& backend : backends) {
         const KernelTable& table = *backend.tables[target];
-        const LibraryLayer layer(problem, table.policy());
-        if (expected.made) check_weights(layer, *expected.made, where(table, problem));
         Prepared made;
         prepare(made, table, layer.spec(), problem.shape);
         if (made.status.ok() != expected.bytes.has_value()) {

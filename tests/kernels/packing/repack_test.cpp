@@ -62,10 +62,13 @@ Packed packed_for(const PackingRules& rules, const kernels::Conv2dSpec& spec, St
     return made;
 }
 
-Packed repacked(const PackingRules& rules, const Packed& from) {
-    const PackedConv2d& layer = from.layer;
+std::vector<std::int16_t> unpacked(const PackedConv2d& layer) {
     std::vector<std::int16_t> codes(static_cast<std::size_t>(layer.out_channels * layer.group_inputs() * layer.taps()));
     kernels::unpack_weights(layer, codes.data());
+    return codes;
+}
+
+Packed repacked(const PackingRules& rules, const PackedConv2d& layer, const std::vector<std::int16_t>& codes) {
     Packed made(kernels::repacked_conv2d_size(rules, layer));
     const auto packed = kernels::repack_conv2d(rules, layer, codes.data(), made.workspace());
     REQUIRE(packed.status().ok());
@@ -108,20 +111,28 @@ TEST_CASE("a layer that is packed again for any backend is the layer that was pa
                                table->policy(), seed);
                 const ConvProblem problem = draw_conv(shape, key, ++seed);
                 const LibraryLayer layer(problem, table->policy());
-                for (const kernels::BackendPacking& from : kernels::backend_packings) {
-                    PackingRules rules = from.rules;
+                const auto rules_of = [&](const kernels::BackendPacking& backend) {
+                    PackingRules rules = backend.rules;
                     rules.policy = &table->policy();
+                    return rules;
+                };
+                std::vector<Packed> packed;
+                bool is_taken = true;
+                for (const kernels::BackendPacking& backend : kernels::backend_packings) {
                     Status status;
-                    const Packed first = packed_for(rules, layer.spec(), status);
-                    if (!status.ok()) continue;
-                    for (const kernels::BackendPacking& to : kernels::backend_packings) {
-                        PackingRules other = to.rules;
-                        other.policy = &table->policy();
+                    packed.push_back(packed_for(rules_of(backend), layer.spec(), status));
+                    is_taken = is_taken && status.ok();
+                }
+                if (!is_taken) continue;
+                for (std::size_t from = 0; from < packed.size(); ++from) {
+                    const std::vector<std::int16_t> codes = unpacked(packed[from].layer);
+                    for (std::size_t to = 0; to < packed.size(); ++to) {
+                        const kernels::BackendPacking& other = kernels::backend_packings[to];
                         const std::string wrong =
-                            difference(packed_for(other, layer.spec(), status), repacked(other, first));
+                            difference(packed[to], repacked(rules_of(other), packed[from].layer, codes));
                         if (!wrong.empty())
-                            FAIL_CHECK(table->policy().name << " " << from.backend << " to " << to.backend << ", shape "
-                                                            << seed << ": " << wrong);
+                            FAIL_CHECK(table->policy().name << " " << kernels::backend_packings[from].backend << " to "
+                                                            << other.backend << ", shape " << seed << ": " << wrong);
                         ++pairs;
                     }
                 }
